@@ -1,0 +1,125 @@
+// Package cli is the command line of cellwall, a file per command. Data goes to standard output,
+// everything else to standard error. Exit status: 0 done, 1 failed, 2 wrong use (flags, files,
+// configuration), 3 found something or refused.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses of every command.
+const (
+	ExitDone   = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+	ExitFound  = 3
+)
+
+// app is what every command gets: the streams and the global flags.
+type app struct {
+	in        io.Reader
+	out, err  io.Writer
+	fleetFile string
+}
+
+// exitError carries an exit status other than ExitFailed, with an optional hint on what to do.
+type exitError struct {
+	code int
+	err  error
+	hint string
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usagef is wrong use: a flag, a file or the configuration. Exit status 2.
+func usagef(format string, args ...any) error {
+	return &exitError{code: ExitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// foundf is a finding or a refusal, when all else went well. Exit status 3.
+func foundf(format string, args ...any) error {
+	return &exitError{code: ExitFound, err: fmt.Errorf(format, args...)}
+}
+
+// hint adds what to do next to an error, and keeps its exit status.
+func hint(err error, format string, args ...any) error {
+	e := &exitError{code: ExitFailed, err: err}
+	var inner *exitError
+	if errors.As(err, &inner) {
+		e.code = inner.code
+	}
+	e.hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Run runs one command line and returns its exit status.
+func Run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
+	a := &app{in: in, out: out, err: errw}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errw)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	fmt.Fprintln(errw, "error:", err)
+	var e *exitError
+	if errors.As(err, &e) {
+		if e.hint != "" {
+			fmt.Fprintln(errw, "hint:", e.hint)
+		}
+		return e.code
+	}
+	return ExitFailed
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "cellwall",
+		Short:         "Cells of shards on AWS, in which a single bad shard is a footnote",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentFlags().StringVar(&a.fleetFile, "fleet", "fleet.yaml", "the fleet's description")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return hint(usagef("%w", err), "see %s --help", cmd.CommandPath())
+	})
+	root.CompletionOptions.HiddenDefaultCmd = true
+	for _, add := range commands {
+		root.AddCommand(add(a))
+	}
+	return root
+}
+
+// commands are the first words of the command line, each from the file of its name.
+var commands = []func(*app) *cobra.Command{}
+
+// noCommand refuses a word that is no command, with status 2.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return hint(usagef("unknown command %q for %s", args[0], cmd.CommandPath()), "see %s --help", cmd.CommandPath())
+}
+
+// exactly and atLeast are cobra's argument checks with status 2.
+func exactly(n int) cobra.PositionalArgs { return usageArgs(cobra.ExactArgs(n)) }
+
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return hint(usagef("%w", err), "usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}

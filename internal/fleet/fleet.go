@@ -1,0 +1,206 @@
+// Package fleet is the one input of cellwall: the description of a service's cells and shards that
+// stands in fleet.yaml. It decodes strictly, fills defaults, checks every rule in one pass, and hands
+// out values that need no further checking.
+package fleet
+
+import "time"
+
+// Fleet is all cells of one service. A Fleet that came out of Load or Parse is valid: its defaults are
+// filled in and every rule holds.
+type Fleet struct {
+	// Service names the service: [a-z][a-z0-9-]{0,15}. It leads every AWS name.
+	Service string `yaml:"service"`
+	// Directory says where the tenant directory's table lives.
+	Directory Directory `yaml:"directory"`
+	// Accounts holds settings per 12-digit AWS account id; an account without an entry has the defaults.
+	Accounts map[string]Account `yaml:"accounts,omitempty"`
+	// Auth says whose tokens are trusted and which claim names the tenant.
+	Auth Auth `yaml:"auth"`
+	// Placement turns a tenant into its subset of shards.
+	Placement Placement `yaml:"placement,omitempty"`
+	// Budget is what the service may lose; a cell may differ.
+	Budget Budget `yaml:"budget,omitempty"`
+	// Routes say which path travels by which transport; the first match wins.
+	Routes []Route `yaml:"routes,omitempty"`
+	// Router sizes each cell's routing function.
+	Router Router `yaml:"router,omitempty"`
+	// Shard is what every shard is made of. An absent block means that the part is off.
+	Shard Shard `yaml:"shard"`
+	// Alerts says who is told.
+	Alerts *Alerts `yaml:"alerts,omitempty"`
+	// Cells are stamped in this order.
+	Cells []Cell `yaml:"cells"`
+	// Rollout says in which waves a change travels.
+	Rollout Rollout `yaml:"rollout,omitempty"`
+}
+
+// Directory is the home of the tenant directory.
+type Directory struct {
+	Account  string   `yaml:"account"`
+	Region   string   `yaml:"region"`
+	Replicas []string `yaml:"replicas,omitempty"` // further regions of the global table
+}
+
+// Account is what is known of one AWS account.
+type Account struct {
+	// LambdaConcurrency is the account's concurrent executions per region (default 1,000, AWS's own
+	// default quota L-B99A9384). AWS keeps 100 of it unreserved.
+	LambdaConcurrency int `yaml:"lambdaConcurrency,omitempty"`
+}
+
+// Auth says whose tokens are trusted.
+type Auth struct {
+	Issuer   string `yaml:"issuer"`          // https URL, exactly as in the token's iss
+	Audience string `yaml:"audience"`        // must stand in the token's aud
+	Claim    string `yaml:"claim,omitempty"` // names the tenant; default tenant_id
+}
+
+// Placement configures the scheme that computes subsets.
+type Placement struct {
+	Scheme    string          `yaml:"scheme,omitempty"`    // hmac/v1 or rendezvous/v1 (default)
+	PerTenant int             `yaml:"perTenant,omitempty"` // k, shards per tenant; default 2
+	Sizes     map[string]Size `yaml:"sizes,omitempty"`     // size classes that differ
+}
+
+// Size is one size class of tenants.
+type Size struct {
+	PerTenant int `yaml:"perTenant"` // k for this class
+}
+
+// Budget is what the service may lose when ConcurrentFailures shards of a cell fail.
+type Budget struct {
+	ConcurrentFailures int      `yaml:"concurrentFailures,omitempty"` // default 1
+	DegradedTenants    *Percent `yaml:"degradedTenants,omitempty"`    // at least one shard failed
+	CapacityLoss       *Percent `yaml:"capacityLoss,omitempty"`       // worst tenant's share lost
+	FullyDown          *Percent `yaml:"fullyDown,omitempty"`          // every shard failed
+}
+
+// Percent is a share in hundredths of one per cent: 15% is 1500, 100% is 10000.
+type Percent int
+
+// Route sends the paths that match it by one transport.
+type Route struct {
+	Path   string `yaml:"path"`             // begins with /; a trailing /* matches the rest
+	Via    string `yaml:"via"`              // lambda, http or queue
+	Fanout bool   `yaml:"fanout,omitempty"` // ask every shard of the subset and gather
+}
+
+// Router sizes the routing function of every cell.
+type Router struct {
+	Memory              int `yaml:"memory,omitempty"`              // MB, 128 to 10240; default 512
+	ReservedConcurrency int `yaml:"reservedConcurrency,omitempty"` // counts against the account; default 100
+}
+
+// Shard is the make-up of every shard. A nil block is off.
+type Shard struct {
+	// Capacity is the requests per second that a load test gave one shard; 0 when not measured yet.
+	Capacity int     `yaml:"capacity,omitempty"`
+	HTTP     *HTTP   `yaml:"http,omitempty"`
+	Lambda   *Lambda `yaml:"lambda,omitempty"`
+	Queue    *Queue  `yaml:"queue,omitempty"`
+	Table    *Table  `yaml:"table,omitempty"`
+	Bucket   *Bucket `yaml:"bucket,omitempty"`
+	State    State   `yaml:"state,omitempty"`
+}
+
+// HTTP is the target group with its Auto Scaling group.
+type HTTP struct {
+	Asset        string            `yaml:"asset"`                  // folder with the built service, beside fleet.yaml
+	Command      string            `yaml:"command,omitempty"`      // file in Asset that systemd starts; default the asset's base name
+	Port         int               `yaml:"port,omitempty"`         // default 8080
+	AMIs         map[string]string `yaml:"amis"`                   // region/architecture to AMI id
+	InstanceType string            `yaml:"instanceType,omitempty"` // default t4g.small
+	Min          int               `yaml:"min,omitempty"`          // instances; default 2
+	Max          int               `yaml:"max,omitempty"`          // instances; default 3 × Min
+	HealthPath   string            `yaml:"healthPath,omitempty"`   // default /healthz
+	Ingress      Ingress           `yaml:"ingress,omitempty"`      // default per-shard
+}
+
+// Lambda is the reserved-concurrency slice.
+type Lambda struct {
+	Asset               string `yaml:"asset"`               // folder with an executable named bootstrap
+	Memory              int    `yaml:"memory,omitempty"`    // MB, 128 to 10240; default 512
+	Timeout             int    `yaml:"timeout,omitempty"`   // seconds, 1 to 900; default 20
+	ReservedConcurrency int    `yaml:"reservedConcurrency"` // at least 1
+}
+
+// Queue is the shard's queue, its dead-letter queue and the consumer, which is the Lambda slice.
+type Queue struct {
+	MaxReceive int `yaml:"maxReceive,omitempty"` // deliveries before the dead-letter queue, 1 to 1,000; default 5
+	Consumers  int `yaml:"consumers,omitempty"`  // the event source's maximum concurrency, 2 to 1,000; default 2
+}
+
+// Table is the shard's own DynamoDB table.
+type Table struct{}
+
+// Bucket is the shard's own S3 bucket.
+type Bucket struct{}
+
+// State says where the service's state lives.
+type State struct {
+	Mode StateMode `yaml:"mode,omitempty"` // default none
+}
+
+// StateMode is one of the three places that state may have.
+type StateMode string
+
+const (
+	StateNone StateMode = "none" // shards are stateless
+	StateCell StateMode = "cell" // one store of the cell, which every member of a subset reaches
+	StateHome StateMode = "home" // each resource key has one member of the subset
+)
+
+// Alerts says who is told.
+type Alerts struct {
+	TopicARN string `yaml:"topicArn"`
+}
+
+// Cell is one complete copy of the stack.
+type Cell struct {
+	Name    string   `yaml:"name"`    // [a-z][a-z0-9-]{0,15}, unique in the fleet
+	Account string   `yaml:"account"` // 12 digits
+	Region  string   `yaml:"region"`
+	Zones   []string `yaml:"zones"`             // letters, append-only: [a, b, c]
+	Shards  Shards   `yaml:"shards"`            // a count or a list
+	Tenants string   `yaml:"tenants,omitempty"` // internal (the canary's) or any (default)
+	CIDR    string   `yaml:"cidr,omitempty"`    // of the cell's own VPC; default 10.20.0.0/16
+	VPC     *VPC     `yaml:"vpc,omitempty"`     // an imported VPC instead of an own one
+	Budget  *Budget  `yaml:"budget,omitempty"`  // replaces single lines of the fleet's budget
+}
+
+// VPC is an existing network that a cell lives in.
+type VPC struct {
+	ID      string            `yaml:"id"`      // vpc-…
+	Subnets map[string]string `yaml:"subnets"` // zone letter to private subnet id, one for each zone of the cell
+}
+
+// Shards are the shards of a cell, in the order of the file. In YAML either a count, which gives
+// s01, s02, … with the zones dealt round, or a list of {id, zone, weight}. Ids are never reused.
+type Shards []ShardSpec
+
+// ShardSpec is one shard.
+type ShardSpec struct {
+	ID     string `yaml:"id"`               // [a-z][a-z0-9-]{0,15}, unique in the cell
+	Zone   string `yaml:"zone,omitempty"`   // letter, one of the cell's
+	Weight int    `yaml:"weight,omitempty"` // 1 to 1,000; default 1
+}
+
+// Rollout says in which waves a change travels.
+type Rollout struct {
+	Waves  []Wave `yaml:"waves,omitempty"` // default: one wave for each cell, in order
+	HaltOn HaltOn `yaml:"haltOn,omitempty"`
+}
+
+// Wave is the cells deployed together: a list, or the cumulative share of tenants reached after it
+// (of shards until a directory exists), in whole cells and at least one a wave.
+type Wave struct {
+	Cells   []string      `yaml:"cells,omitempty"`
+	Percent *int          `yaml:"percent,omitempty"` // 1 to 100, cumulative
+	Bake    time.Duration `yaml:"bake,omitempty"`    // watched wait after the wave
+}
+
+// HaltOn says what stops a rollout.
+type HaltOn struct {
+	Alarms      string `yaml:"alarms,omitempty"`      // any (default) or none
+	MinRequests int    `yaml:"minRequests,omitempty"` // before a bake may end; default 100
+}

@@ -1,0 +1,151 @@
+// Package names derives every physical name that cellwall uses on AWS: stacks, functions, aliases,
+// queues, tables, load balancers, parameters, tags. Nothing else may put a name together, so that the
+// router, the CDK app, the audit and the commands find the same resource without asking each other.
+//
+// Names are joined with hyphens, which the parts may contain too. The fleet's validation therefore
+// refuses a fleet in which two derived names are equal.
+package names
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"strings"
+)
+
+// Tag keys that every resource of a fleet carries, as far as it belongs to the thing named.
+const (
+	TagService = "cellwall:service"
+	TagCell    = "cellwall:cell"
+	TagShard   = "cellwall:shard"
+	// TagRole says what a shared resource is there for, where that is not plain from its type.
+	TagRole = "cellwall:role"
+)
+
+// Alias is the alias through which every function is invoked.
+const Alias = "live"
+
+// maxELB is the longest name of a load balancer or target group, in characters (Elastic Load
+// Balancing API, CreateLoadBalancer and CreateTargetGroup).
+const maxELB = 32
+
+// Fleet derives the names that a whole service shares.
+type Fleet struct{ service string }
+
+// ForFleet derives the names of one service.
+func ForFleet(service string) Fleet { return Fleet{service} }
+
+// Stack is the global stack, which holds the directory.
+func (f Fleet) Stack() string { return f.service + "-global" }
+
+// DirectoryTable is the tenant directory's table.
+func (f Fleet) DirectoryTable() string { return f.service + "-directory" }
+
+// RouterRoles is the pattern that the names of all routers' roles of this service match and no
+// shard's role does.
+func (f Fleet) RouterRoles() string { return f.service + "-*-router-role" }
+
+// Cell derives the names of one cell.
+type Cell struct{ service, cell string }
+
+// Cell derives the names of one cell of the service.
+func (f Fleet) Cell(cell string) Cell { return Cell{f.service, cell} }
+
+func (c Cell) join(parts ...string) string {
+	return c.service + "-" + c.cell + "-" + strings.Join(parts, "-")
+}
+
+// Stack is the cell's core stack.
+func (c Cell) Stack() string { return c.join("core") }
+
+// Router is the routing function.
+func (c Cell) Router() string { return c.join("router") }
+
+// RouterRole is the routing function's role. At most 64 characters, as IAM wants.
+func (c Cell) RouterRole() string { return c.join("router-role") }
+
+// API is the cell's HTTP API.
+func (c Cell) API() string { return c.join("ingress") }
+
+// Store is the table that the members of a subset share in state.mode: cell.
+func (c Cell) Store() string { return c.join("store") }
+
+// PlacementKey is the secret that holds the cell's placement keys as {version: hex64}.
+func (c Cell) PlacementKey() string { return "cellwall/" + c.service + "/" + c.cell + "/placement-key" }
+
+// Param is the SSM parameter under the cell's own path.
+func (c Cell) Param(path string) string {
+	return "/cellwall/" + c.service + "/" + c.cell + "/" + path
+}
+
+// Zone is the cell's private DNS zone.
+func (c Cell) Zone() string { return c.cell + "." + c.service + ".internal" }
+
+// LogGroup is the log group of the cell's own function fn.
+func (c Cell) LogGroup(fn string) string { return "/cellwall/" + c.service + "/" + c.cell + "/" + fn }
+
+// GroupLoadBalancer is the load balancer that several shards stand behind: "shared", or "g01" and on.
+func (c Cell) GroupLoadBalancer(group string) string { return Short(c.join("lb", group), maxELB) }
+
+// Shard derives the names of one shard.
+type Shard struct {
+	Cell
+	shard string
+}
+
+// Shard derives the names of one shard of the cell.
+func (c Cell) Shard(shard string) Shard { return Shard{c, shard} }
+
+func (s Shard) join(parts ...string) string {
+	return s.Cell.join(append([]string{s.shard}, parts...)...)
+}
+
+// Stack is the shard's stack.
+func (s Shard) Stack() string { return s.Cell.join("shard", s.shard) }
+
+// Worker is the Lambda slice.
+func (s Shard) Worker() string { return s.join("worker") }
+
+// WorkerAlias is the slice with its alias, as Invoke takes it.
+func (s Shard) WorkerAlias() string { return s.Worker() + ":" + Alias }
+
+// Queue and DeadLetters are the shard's queues.
+func (s Shard) Queue() string       { return s.join("work") }
+func (s Shard) DeadLetters() string { return s.join("dead") }
+
+// Table is the shard's own table.
+func (s Shard) Table() string { return s.join("state") }
+
+// Bucket is the shard's own bucket; bucket names are global, hence account and region. It stays
+// within S3's 63 characters while service, cell and shard stay within 33 together.
+func (s Shard) Bucket(account, region string) string { return s.join(account, region) }
+
+// Group is the Auto Scaling group.
+func (s Shard) Group() string { return s.join("asg") }
+
+// TargetGroup and LoadBalancer are the shard's own.
+func (s Shard) TargetGroup() string  { return Short(s.join("tg"), maxELB) }
+func (s Shard) LoadBalancer() string { return Short(s.join("lb"), maxELB) }
+
+// Host is the DNS name of the shard's load balancer in the cell's private zone.
+func (s Shard) Host() string { return s.shard + "." + s.Zone() }
+
+// LogGroup is the log group of the shard's own function fn.
+func (s Shard) LogGroup(fn string) string { return s.Cell.LogGroup(s.shard + "/" + fn) }
+
+// Short returns name when it has at most max characters; else its beginning and eight hexadecimal
+// digits of its SHA-256, max characters in all. max must be at least 10.
+func Short(name string, max int) string {
+	if len(name) <= max {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.TrimRight(name[:max-9], "-") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// Tenant is the name used for a tenant where AWS allows less than its id may hold (message groups,
+// tags, dimensions, key prefixes): lower-case base32 of SHA-256, 52 characters.
+func Tenant(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
+}
