@@ -1,0 +1,80 @@
+# cellwall. The two commands: `make run` shows it at work, `make test` proves it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The CDK's runtime warns on every start about Node.js versions that it was not tested with.
+export JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION := 1
+
+progress := scripts/progress.sh
+# The race detector needs cgo, and that a C compiler.
+race := $(shell test "$$(go env CGO_ENABLED 2>/dev/null)" = 1 && echo -race)
+# Everything but the CDK app: compiling awscdk under the race detector costs minutes, and jsii is used
+# from one goroutine.
+racy = $$(go list ./... | grep -v -e /cdk -e /test/deploy)
+
+.PHONY: help
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+.PHONY: run
+run: tools-go-node build dist node_modules/.stamp ## validate, synthesise, audit, run a cell, break a shard, say what tenants felt
+	@scripts/run.sh
+
+.PHONY: local
+local: tools-go-node build dist node_modules/.stamp ## the same, but leave the local cell running
+	@scripts/run.sh --keep
+
+.PHONY: build
+build: tools-go ## bin/cellwall and bin/worker, the sample service, for this machine
+	@$(progress) "building bin/cellwall" go build -trimpath -o bin/cellwall ./cmd/cellwall
+	@$(progress) "building bin/worker" go build -trimpath -o bin/worker ./lambda/worker-http
+
+.PHONY: dist
+dist: tools-go ## the functions and the instances' service for AWS, in dist/
+	@$(progress) "building dist/" scripts/build-dist.sh
+
+.PHONY: test
+test: tools-all node_modules/.stamp .venv/.stamp build dist ## everything that must pass
+	@test -z "$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go' -not -path './node_modules/*'))" || { echo "error: gofmt would change files: run gofmt -w" >&2; exit 1; }
+	@$(progress) "go vet" go vet ./...
+	@test -n "$(race)" || echo "note: no C compiler found, so the race detector stays off (Debian: apt-get install gcc)" >&2
+	@$(progress) "tests" go test $(race) -timeout 10m $(racy)
+	@$(progress) "CDK tests" go test -timeout 15m ./cdk/...
+	@$(progress) "deployment tests" go test -timeout 15m ./test/deploy/...
+
+.PHONY: bench
+bench: tools-go build ## the figures of docs/performance.md
+	@scripts/bench.sh
+
+.PHONY: fuzz
+fuzz: tools-go ## every fuzz target for FUZZTIME (default 60s) each
+	@scripts/fuzz.sh
+
+.PHONY: schema
+schema: build ## docs/fleet.schema.json from the Go types
+	@bin/cellwall fleet schema > docs/fleet.schema.json
+
+.PHONY: clean
+clean: ## remove what was built; installed tools stay
+	@rm -rf bin dist cdk.out test/out
+
+.PHONY: tools-go tools-go-node tools-all
+tools-go:
+	@scripts/check-tools.sh go
+tools-go-node:
+	@scripts/check-tools.sh go node
+tools-all:
+	@scripts/check-tools.sh go node python
+
+# What npm and pip install is pinned, stays in this folder, and is installed again when the pins change.
+node_modules/.stamp: package.json package-lock.json
+	@$(progress) "npm ci" npm ci --silent --no-audit --no-fund
+	@touch $@
+
+.venv/.stamp: requirements.txt
+	@rm -rf .venv
+	@python3 -m venv --without-pip .venv
+	@$(progress) "pip install into .venv" python3 -m pip --python .venv/bin/python install --quiet --disable-pip-version-check --no-deps -r requirements.txt
+	@touch $@

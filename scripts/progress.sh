@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs a command and says on standard error that it is still running while it takes longer than a
+# second: a line that counts on a terminal, a line every ten seconds elsewhere.
+# Usage: progress.sh LABEL COMMAND [ARGUMENT...]
+set -u
+label=$1
+shift
+if [ -t 2 ]; then every=1; else every=10; fi
+
+# The clock ends with this script even when it is killed: it watches its parent.
+(
+  n=0
+  while sleep 1 && kill -0 $$ 2>/dev/null; do
+    n=$((n + 1))
+    if [ -t 2 ]; then
+      printf '\r  … %s (%d s) ' "$label" "$n" >&2
+    elif [ "$n" -eq 2 ] || [ $((n % every)) -eq 0 ]; then
+      printf '  … %s (%d s)\n' "$label" "$n" >&2
+    fi
+  done
+) &
+clock=$!
+
+"$@"
+code=$?
+kill "$clock" 2>/dev/null
+wait "$clock" 2>/dev/null
+[ -t 2 ] && printf '\r\033[K' >&2
+if [ "$code" -ne 0 ]; then
+  printf 'error: %s failed with status %d\n' "$label" "$code" >&2
+fi
+exit "$code"
