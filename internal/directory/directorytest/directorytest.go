@@ -1,0 +1,426 @@
+// Package directorytest is the contract of directory.Store as a test suite. Every home of the directory
+// runs it, under the same names.
+package directorytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// Run runs the suite. open gives an empty store, or one in which no tenant's id begins with the
+// test's name; it is called once for each test.
+func Run(t *testing.T, open func(t *testing.T) directory.Store) {
+	t.Helper()
+	tests := []struct {
+		name string
+		run  func(*testing.T, suite)
+	}{
+		{"GetOfNobody", getOfNobody},
+		{"CreateThenGet", createThenGet},
+		{"CreateTwice", createTwice},
+		{"LostAnswerOfCreate", lostAnswerOfCreate},
+		{"CompareAndSet", compareAndSet},
+		{"CompareAndSetOfNobody", compareAndSetOfNobody},
+		{"CompareAndSetBehind", compareAndSetBehind},
+		{"LostAnswerOfCompareAndSet", lostAnswerOfCompareAndSet},
+		{"OperationIsNotBelievedForAnotherChange", operationReused},
+		{"OneWriterWinsEachEpoch", oneWriterWinsEachEpoch},
+		{"OneCreatorWins", oneCreatorWins},
+		{"SharesNoMemory", sharesNoMemory},
+		{"NamesOfEveryKind", namesOfEveryKind},
+		{"ListInPages", listInPages},
+		{"ListWhileItChanges", listWhileItChanges},
+		{"ListRefusesNoLimit", listRefusesNoLimit},
+		{"InvalidEntriesChangeNothing", invalidEntries},
+		{"CancelledContext", cancelledContext},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.run(t, suite{open(t), t.Name()}) })
+	}
+}
+
+type suite struct {
+	directory.Store
+	prefix string
+}
+
+// at is a fixed time: a store must keep it as it was given, to the nanosecond.
+var at = time.Date(2026, 11, 30, 10, 20, 30, 123456789, time.UTC)
+
+func (s suite) entry(tenant, operation string) directory.Entry {
+	sum := tenant
+	if len(tenant) < 60 { // long ids are tests of their own
+		sum = s.prefix[max(0, len(s.prefix)-60):] + "/" + tenant
+	}
+	return directory.Entry{
+		Tenant: sum, Cell: "eu-1", State: directory.Active, Size: "whale", Pins: []string{"s02", "s07"},
+		Topology: 3, Updated: at, Operation: operation,
+	}
+}
+
+func (s suite) create(t *testing.T, e directory.Entry) directory.Entry {
+	t.Helper()
+	got, err := s.Create(t.Context(), e)
+	if err != nil {
+		t.Fatalf("create %q: %v", e.Tenant, err)
+	}
+	return got
+}
+
+// stands fails unless want is what Get returns.
+func (s suite) stands(t *testing.T, want directory.Entry) {
+	t.Helper()
+	got, err := s.Get(t.Context(), want.Tenant)
+	if err != nil {
+		t.Fatalf("get %q: %v", want.Tenant, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("entry that stands (-want +got):\n%s", diff)
+	}
+}
+
+func wantIs(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error is %v, want %q", err, want)
+	}
+}
+
+func getOfNobody(t *testing.T, s suite) {
+	_, err := s.Get(t.Context(), s.entry("nobody", "o").Tenant)
+	wantIs(t, err, directory.ErrNotFound)
+}
+
+func createThenGet(t *testing.T, s suite) {
+	e := s.entry("acme", "op-1")
+	e.Epoch = 77 // the store's to give
+	got := s.create(t, e)
+	e.Epoch = 1
+	if diff := cmp.Diff(e, got); diff != "" {
+		t.Fatalf("created (-want +got):\n%s", diff)
+	}
+	s.stands(t, e)
+
+	bare := s.entry("bare", "op-2")
+	bare.Size, bare.Pins, bare.Topology = "", nil, 0
+	s.create(t, bare)
+	bare.Epoch = 1
+	s.stands(t, bare)
+}
+
+func createTwice(t *testing.T, s suite) {
+	first := s.create(t, s.entry("acme", "op-1"))
+	_, err := s.Create(t.Context(), s.entry("acme", "op-2"))
+	wantIs(t, err, directory.ErrExists)
+	s.stands(t, first)
+}
+
+func lostAnswerOfCreate(t *testing.T, s suite) {
+	first := s.create(t, s.entry("acme", "op-1"))
+	again := s.entry("acme", "op-1")
+	again.Updated = at.Add(time.Minute)
+	if diff := cmp.Diff(first, s.create(t, again)); diff != "" {
+		t.Fatalf("repeated create (-want +got):\n%s", diff)
+	}
+	s.stands(t, first)
+	if _, err := s.CompareAndSet(t.Context(), 1, s.entry("acme", "op-2")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Create(t.Context(), again)
+	wantIs(t, err, directory.ErrExists)
+}
+
+func compareAndSet(t *testing.T, s suite) {
+	s.create(t, s.entry("acme", "op-1"))
+	e := s.entry("acme", "op-2")
+	e.Cell, e.State, e.Pins = "us-1", directory.Moving, nil
+	got, err := s.CompareAndSet(t.Context(), 1, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Epoch = 2
+	if diff := cmp.Diff(e, got); diff != "" {
+		t.Fatalf("changed (-want +got):\n%s", diff)
+	}
+	s.stands(t, e)
+}
+
+func compareAndSetOfNobody(t *testing.T, s suite) {
+	for _, expect := range []uint64{0, 1} {
+		_, err := s.CompareAndSet(t.Context(), expect, s.entry("nobody", "op-1"))
+		wantIs(t, err, directory.ErrNotFound)
+	}
+	_, err := s.Get(t.Context(), s.entry("nobody", "").Tenant)
+	wantIs(t, err, directory.ErrNotFound)
+}
+
+func compareAndSetBehind(t *testing.T, s suite) {
+	first := s.create(t, s.entry("acme", "op-1"))
+	for _, expect := range []uint64{0, 2, 1 << 62} {
+		_, err := s.CompareAndSet(t.Context(), expect, s.entry("acme", "op-2"))
+		wantIs(t, err, directory.ErrStale)
+	}
+	s.stands(t, first)
+}
+
+func lostAnswerOfCompareAndSet(t *testing.T, s suite) {
+	s.create(t, s.entry("acme", "op-1"))
+	change := s.entry("acme", "op-2")
+	change.State = directory.Suspended
+	first, err := s.CompareAndSet(t.Context(), 1, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.CompareAndSet(t.Context(), 1, change)
+	if err != nil {
+		t.Fatalf("repeated change: %v", err)
+	}
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Fatalf("repeated change (-want +got):\n%s", diff)
+	}
+	s.stands(t, first)
+	if _, err := s.CompareAndSet(t.Context(), 2, s.entry("acme", "op-3")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.CompareAndSet(t.Context(), 1, change)
+	wantIs(t, err, directory.ErrStale)
+}
+
+func operationReused(t *testing.T, s suite) {
+	first := s.create(t, s.entry("acme", "op-1"))
+	other := s.entry("acme", "op-1")
+	other.Cell = "us-1"
+	_, err := s.Create(t.Context(), other)
+	wantIs(t, err, directory.ErrExists)
+	_, err = s.CompareAndSet(t.Context(), 0, other)
+	wantIs(t, err, directory.ErrStale)
+	s.stands(t, first)
+}
+
+func oneWriterWinsEachEpoch(t *testing.T, s suite) {
+	const writers, epochs = 16, 5
+	s.create(t, s.entry("acme", "op-0"))
+	for epoch := uint64(1); epoch <= epochs; epoch++ {
+		won := race(t, writers, func(ctx context.Context, w int) error {
+			e := s.entry("acme", fmt.Sprintf("op-%d-%d", epoch, w))
+			_, err := s.CompareAndSet(ctx, epoch, e)
+			return err
+		}, directory.ErrStale)
+		want := s.entry("acme", fmt.Sprintf("op-%d-%d", epoch, won))
+		want.Epoch = epoch + 1
+		s.stands(t, want)
+	}
+}
+
+func oneCreatorWins(t *testing.T, s suite) {
+	won := race(t, 16, func(ctx context.Context, w int) error {
+		_, err := s.Create(ctx, s.entry("acme", fmt.Sprintf("op-%d", w)))
+		return err
+	}, directory.ErrExists)
+	want := s.entry("acme", fmt.Sprintf("op-%d", won))
+	want.Epoch = 1
+	s.stands(t, want)
+}
+
+// race runs n writers at once, of which exactly one may succeed and all others must fail with lost.
+func race(t *testing.T, n int, write func(context.Context, int) error, lost error) (won int) {
+	t.Helper()
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range n {
+		wg.Go(func() {
+			<-start
+			errs[w] = write(t.Context(), w)
+		})
+	}
+	close(start)
+	wg.Wait()
+	won = -1
+	for w, err := range errs {
+		switch {
+		case err == nil && won >= 0:
+			t.Fatalf("writers %d and %d both won", won, w)
+		case err == nil:
+			won = w
+		case !errors.Is(err, lost):
+			t.Fatalf("writer %d: %v, want %q", w, err, lost)
+		}
+	}
+	if won < 0 {
+		t.Fatal("nobody won")
+	}
+	return won
+}
+
+func sharesNoMemory(t *testing.T, s suite) {
+	given := s.entry("acme", "op-1")
+	returned := s.create(t, given)
+	want := returned.Clone()
+	given.Pins[0], returned.Pins[0] = "given", "returned"
+	s.stands(t, want)
+	got, err := s.Get(t.Context(), want.Tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Pins[0] = "got"
+	s.stands(t, want)
+}
+
+func namesOfEveryKind(t *testing.T, s suite) {
+	names := []string{
+		"x", "ACME", "acme", "acme ", "a/b", "a#b", "TENANT#a", "a\x00b", "a\nb", "\x7f", `"\`, "%41",
+		"ä", "a\u0308", "日本語", "\U0001F512", "\ufffd", "\uffff", "..", "é",
+		strings.Repeat("n", 128), strings.Repeat("\U0001F512", 32),
+	}
+	for i, name := range names {
+		s.create(t, s.entry(name, fmt.Sprintf("op-%d", i)))
+	}
+	for i, name := range names {
+		want := s.entry(name, fmt.Sprintf("op-%d", i))
+		want.Epoch = 1
+		s.stands(t, want)
+	}
+}
+
+func (s suite) listAll(t *testing.T, limit int, between func(page int)) []string {
+	t.Helper()
+	var tenants []string
+	after := ""
+	for page := 0; ; page++ {
+		entries, err := s.List(t.Context(), after, limit)
+		if err != nil {
+			t.Fatalf("list after %q: %v", after, err)
+		}
+		if len(entries) > limit {
+			t.Fatalf("a page of %d entries, limit %d", len(entries), limit)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Tenant, s.entry("", "").Tenant) {
+				tenants = append(tenants, e.Tenant)
+			}
+		}
+		if len(entries) < limit {
+			return tenants
+		}
+		after = entries[len(entries)-1].Tenant
+		between(page)
+	}
+}
+
+func listInPages(t *testing.T, s suite) {
+	var want []string
+	for i := range 23 {
+		e := s.create(t, s.entry(fmt.Sprintf("t%02d", i), "op"))
+		want = append(want, e.Tenant)
+	}
+	var order []string
+	for _, limit := range []int{1, 5, 23, 1000} {
+		got := s.listAll(t, limit, func(int) {})
+		if order == nil {
+			order = slices.Clone(got)
+		}
+		if diff := cmp.Diff(order, got); diff != "" {
+			t.Fatalf("limit %d lists in another order (-first +now):\n%s", limit, diff)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("limit %d (-want +got):\n%s", limit, diff)
+		}
+	}
+	entries, err := s.List(t.Context(), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		s.stands(t, e)
+	}
+}
+
+func listWhileItChanges(t *testing.T, s suite) {
+	for i := range 20 {
+		s.create(t, s.entry(fmt.Sprintf("old%02d", i), "op"))
+	}
+	got := s.listAll(t, 3, func(page int) {
+		s.create(t, s.entry(fmt.Sprintf("new%02d", page), "op"))
+		e := s.entry(fmt.Sprintf("old%02d", page), "op-2")
+		if _, err := s.CompareAndSet(t.Context(), 1, e); err != nil {
+			t.Fatal(err)
+		}
+	})
+	seen := map[string]int{}
+	for _, tenant := range got {
+		seen[tenant]++
+		if seen[tenant] > 1 {
+			t.Errorf("%q is listed twice", tenant)
+		}
+	}
+	for i := range 20 {
+		if tenant := s.entry(fmt.Sprintf("old%02d", i), "").Tenant; seen[tenant] != 1 {
+			t.Errorf("%q is listed %d times", tenant, seen[tenant])
+		}
+	}
+}
+
+func listRefusesNoLimit(t *testing.T, s suite) {
+	for _, limit := range []int{0, -1} {
+		if _, err := s.List(t.Context(), "", limit); err == nil {
+			t.Errorf("limit %d is accepted", limit)
+		}
+	}
+}
+
+func invalidEntries(t *testing.T, s suite) {
+	first := s.create(t, s.entry("acme", "op-1"))
+	spoil := map[string]func(*directory.Entry){
+		"no tenant":        func(e *directory.Entry) { e.Tenant = "" },
+		"long tenant":      func(e *directory.Entry) { e.Tenant = strings.Repeat("n", 129) },
+		"not UTF-8":        func(e *directory.Entry) { e.Tenant = "a\xff" },
+		"no cell":          func(e *directory.Entry) { e.Cell = "" },
+		"no state":         func(e *directory.Entry) { e.State = "" },
+		"unknown state":    func(e *directory.Entry) { e.State = "lost" },
+		"empty pin":        func(e *directory.Entry) { e.Pins = []string{"s01", ""} },
+		"pin twice":        func(e *directory.Entry) { e.Pins = []string{"s01", "s02", "s01"} },
+		"too many pins":    func(e *directory.Entry) { e.Pins = make([]string, 101) },
+		"long size":        func(e *directory.Entry) { e.Size = strings.Repeat("s", 17) },
+		"no operation":     func(e *directory.Entry) { e.Operation = "" },
+		"long operation":   func(e *directory.Entry) { e.Operation = strings.Repeat("o", 129) },
+		"binary operation": func(e *directory.Entry) { e.Operation = "\xff" },
+	}
+	for name, spoil := range spoil {
+		e := s.entry("acme", "op-2")
+		spoil(&e)
+		if _, err := s.Create(t.Context(), e); !errors.Is(err, directory.ErrInvalid) {
+			t.Errorf("create, %s: %v, want %q", name, err, directory.ErrInvalid)
+		}
+		if _, err := s.CompareAndSet(t.Context(), 1, e); !errors.Is(err, directory.ErrInvalid) {
+			t.Errorf("change, %s: %v, want %q", name, err, directory.ErrInvalid)
+		}
+	}
+	s.stands(t, first)
+}
+
+func cancelledContext(t *testing.T, s suite) {
+	first := s.create(t, s.entry("acme", "op-1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Get(ctx, first.Tenant)
+	wantIs(t, err, context.Canceled)
+	_, err = s.Create(ctx, s.entry("new", "op-1"))
+	wantIs(t, err, context.Canceled)
+	_, err = s.CompareAndSet(ctx, 1, s.entry("acme", "op-2"))
+	wantIs(t, err, context.Canceled)
+	_, err = s.List(ctx, "", 1)
+	wantIs(t, err, context.Canceled)
+	s.stands(t, first)
+}
