@@ -8,6 +8,8 @@ import "time"
 // Fleet is all cells of one service. A Fleet that came out of Load or Parse is valid: its defaults are
 // filled in and every rule holds.
 type Fleet struct {
+	// Dir is the folder of the fleet file, where relative asset paths start.
+	Dir string `yaml:"-"`
 	// Service names the service: [a-z][a-z0-9-]{0,15}. It leads every AWS name.
 	Service string `yaml:"service"`
 	// Directory says where the tenant directory's table lives.
@@ -45,34 +47,34 @@ type Directory struct {
 type Account struct {
 	// LambdaConcurrency is the account's concurrent executions per region (default 1,000, AWS's own
 	// default quota L-B99A9384). AWS keeps 100 of it unreserved.
-	LambdaConcurrency int `yaml:"lambdaConcurrency,omitempty"`
+	LambdaConcurrency int `yaml:"lambdaConcurrency,omitempty" jsonschema:"minimum=100,maximum=1000000,default=1000"`
 }
 
 // Auth says whose tokens are trusted.
 type Auth struct {
-	Issuer   string `yaml:"issuer"`          // https URL, exactly as in the token's iss
-	Audience string `yaml:"audience"`        // must stand in the token's aud
-	Claim    string `yaml:"claim,omitempty"` // names the tenant; default tenant_id
+	Issuer   string `yaml:"issuer"`                                         // https URL, exactly as in the token's iss
+	Audience string `yaml:"audience"`                                       // must stand in the token's aud
+	Claim    string `yaml:"claim,omitempty" jsonschema:"default=tenant_id"` // names the tenant; default tenant_id
 }
 
 // Placement configures the scheme that computes subsets.
 type Placement struct {
-	Scheme    string          `yaml:"scheme,omitempty"`    // hmac/v1 or rendezvous/v1 (default)
-	PerTenant int             `yaml:"perTenant,omitempty"` // k, shards per tenant; default 2
-	Sizes     map[string]Size `yaml:"sizes,omitempty"`     // size classes that differ
+	Scheme    string          `yaml:"scheme,omitempty" jsonschema:"enum=hmac/v1,enum=rendezvous/v1,default=rendezvous/v1"` // hmac/v1 or rendezvous/v1 (default)
+	PerTenant int             `yaml:"perTenant,omitempty" jsonschema:"minimum=1,default=2"`                                // k, shards per tenant; default 2
+	Sizes     map[string]Size `yaml:"sizes,omitempty"`                                                                     // size classes that differ
 }
 
 // Size is one size class of tenants.
 type Size struct {
-	PerTenant int `yaml:"perTenant"` // k for this class
+	PerTenant int `yaml:"perTenant" jsonschema:"minimum=1"` // k for this class
 }
 
 // Budget is what the service may lose when ConcurrentFailures shards of a cell fail.
 type Budget struct {
-	ConcurrentFailures int      `yaml:"concurrentFailures,omitempty"` // default 1
-	DegradedTenants    *Percent `yaml:"degradedTenants,omitempty"`    // at least one shard failed
-	CapacityLoss       *Percent `yaml:"capacityLoss,omitempty"`       // worst tenant's share lost
-	FullyDown          *Percent `yaml:"fullyDown,omitempty"`          // every shard failed
+	ConcurrentFailures int      `yaml:"concurrentFailures,omitempty" jsonschema:"minimum=1"` // default 1
+	DegradedTenants    *Percent `yaml:"degradedTenants,omitempty"`                           // at least one shard failed
+	CapacityLoss       *Percent `yaml:"capacityLoss,omitempty"`                              // worst tenant's share lost
+	FullyDown          *Percent `yaml:"fullyDown,omitempty"`                                 // every shard failed
 }
 
 // Percent is a share in hundredths of one per cent: 15% is 1500, 100% is 10000.
@@ -80,21 +82,21 @@ type Percent int
 
 // Route sends the paths that match it by one transport.
 type Route struct {
-	Path   string `yaml:"path"`             // begins with /; a trailing /* matches the rest
-	Via    string `yaml:"via"`              // lambda, http or queue
-	Fanout bool   `yaml:"fanout,omitempty"` // ask every shard of the subset and gather
+	Path   string `yaml:"path"`                                              // begins with /; a trailing /* matches the rest
+	Via    string `yaml:"via" jsonschema:"enum=lambda,enum=http,enum=queue"` // lambda, http or queue
+	Fanout bool   `yaml:"fanout,omitempty"`                                  // ask every shard of the subset and gather
 }
 
 // Router sizes the routing function of every cell.
 type Router struct {
-	Memory              int `yaml:"memory,omitempty"`              // MB, 128 to 10240; default 512
-	ReservedConcurrency int `yaml:"reservedConcurrency,omitempty"` // counts against the account; default 100
+	Memory              int `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
+	ReservedConcurrency int `yaml:"reservedConcurrency,omitempty" jsonschema:"minimum=1,default=100"`    // counts against the account; default 100
 }
 
 // Shard is the make-up of every shard. A nil block is off.
 type Shard struct {
 	// Capacity is the requests per second that a load test gave one shard; 0 when not measured yet.
-	Capacity int     `yaml:"capacity,omitempty"`
+	Capacity int     `yaml:"capacity,omitempty" jsonschema:"minimum=0"`
 	HTTP     *HTTP   `yaml:"http,omitempty"`
 	Lambda   *Lambda `yaml:"lambda,omitempty"`
 	Queue    *Queue  `yaml:"queue,omitempty"`
@@ -105,29 +107,29 @@ type Shard struct {
 
 // HTTP is the target group with its Auto Scaling group.
 type HTTP struct {
-	Asset        string            `yaml:"asset"`                  // folder with the built service, beside fleet.yaml
-	Command      string            `yaml:"command,omitempty"`      // file in Asset that systemd starts; default the asset's base name
-	Port         int               `yaml:"port,omitempty"`         // default 8080
-	AMIs         map[string]string `yaml:"amis"`                   // region/architecture to AMI id
-	InstanceType string            `yaml:"instanceType,omitempty"` // default t4g.small
-	Min          int               `yaml:"min,omitempty"`          // instances; default 2
-	Max          int               `yaml:"max,omitempty"`          // instances; default 3 × Min
-	HealthPath   string            `yaml:"healthPath,omitempty"`   // default /healthz
-	Ingress      Ingress           `yaml:"ingress,omitempty"`      // default per-shard
+	Asset        string            `yaml:"asset"`                                                            // folder with the built service, beside fleet.yaml
+	Command      string            `yaml:"command,omitempty"`                                                // file in Asset that systemd starts; default the asset's base name
+	Port         int               `yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535,default=8080"` // default 8080
+	AMIs         map[string]string `yaml:"amis"`                                                             // region/architecture to AMI id
+	InstanceType string            `yaml:"instanceType,omitempty" jsonschema:"default=t4g.small"`            // default t4g.small
+	Min          int               `yaml:"min,omitempty" jsonschema:"minimum=1,maximum=1000,default=2"`      // instances; default 2
+	Max          int               `yaml:"max,omitempty" jsonschema:"minimum=1,maximum=1000"`                // instances; default 3 × Min
+	HealthPath   string            `yaml:"healthPath,omitempty" jsonschema:"default=/healthz"`               // default /healthz
+	Ingress      Ingress           `yaml:"ingress,omitempty"`                                                // default per-shard
 }
 
 // Lambda is the reserved-concurrency slice.
 type Lambda struct {
-	Asset               string `yaml:"asset"`               // folder with an executable named bootstrap
-	Memory              int    `yaml:"memory,omitempty"`    // MB, 128 to 10240; default 512
-	Timeout             int    `yaml:"timeout,omitempty"`   // seconds, 1 to 900; default 20
-	ReservedConcurrency int    `yaml:"reservedConcurrency"` // at least 1
+	Asset               string `yaml:"asset"`                                                               // folder with an executable named bootstrap
+	Memory              int    `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
+	Timeout             int    `yaml:"timeout,omitempty" jsonschema:"minimum=1,maximum=900,default=20"`     // seconds, 1 to 900; default 20
+	ReservedConcurrency int    `yaml:"reservedConcurrency" jsonschema:"minimum=1"`                          // at least 1
 }
 
 // Queue is the shard's queue, its dead-letter queue and the consumer, which is the Lambda slice.
 type Queue struct {
-	MaxReceive int `yaml:"maxReceive,omitempty"` // deliveries before the dead-letter queue, 1 to 1,000; default 5
-	Consumers  int `yaml:"consumers,omitempty"`  // the event source's maximum concurrency, 2 to 1,000; default 2
+	MaxReceive int `yaml:"maxReceive,omitempty" jsonschema:"minimum=1,maximum=1000,default=5"` // deliveries before the dead-letter queue, 1 to 1,000; default 5
+	Consumers  int `yaml:"consumers,omitempty" jsonschema:"minimum=2,maximum=1000,default=2"`  // the event source's maximum concurrency, 2 to 1,000; default 2
 }
 
 // Table is the shard's own DynamoDB table.
@@ -138,7 +140,7 @@ type Bucket struct{}
 
 // State says where the service's state lives.
 type State struct {
-	Mode StateMode `yaml:"mode,omitempty"` // default none
+	Mode StateMode `yaml:"mode,omitempty" jsonschema:"enum=none,enum=cell,enum=home,default=none"` // default none
 }
 
 // StateMode is one of the three places that state may have.
@@ -160,12 +162,12 @@ type Cell struct {
 	Name    string   `yaml:"name"`    // [a-z][a-z0-9-]{0,15}, unique in the fleet
 	Account string   `yaml:"account"` // 12 digits
 	Region  string   `yaml:"region"`
-	Zones   []string `yaml:"zones"`             // letters, append-only: [a, b, c]
-	Shards  Shards   `yaml:"shards"`            // a count or a list
-	Tenants string   `yaml:"tenants,omitempty"` // internal (the canary's) or any (default)
-	CIDR    string   `yaml:"cidr,omitempty"`    // of the cell's own VPC; default 10.20.0.0/16
-	VPC     *VPC     `yaml:"vpc,omitempty"`     // an imported VPC instead of an own one
-	Budget  *Budget  `yaml:"budget,omitempty"`  // replaces single lines of the fleet's budget
+	Zones   []string `yaml:"zones"`                                                             // letters, append-only: [a, b, c]
+	Shards  Shards   `yaml:"shards"`                                                            // a count or a list
+	Tenants string   `yaml:"tenants,omitempty" jsonschema:"enum=any,enum=internal,default=any"` // internal (the canary's) or any (default)
+	CIDR    string   `yaml:"cidr,omitempty"`                                                    // of the cell's own VPC; default 10.20.0.0/16
+	VPC     *VPC     `yaml:"vpc,omitempty"`                                                     // an imported VPC instead of an own one
+	Budget  *Budget  `yaml:"budget,omitempty"`                                                  // replaces single lines of the fleet's budget
 }
 
 // VPC is an existing network that a cell lives in.
@@ -180,9 +182,9 @@ type Shards []ShardSpec
 
 // ShardSpec is one shard.
 type ShardSpec struct {
-	ID     string `yaml:"id"`               // [a-z][a-z0-9-]{0,15}, unique in the cell
-	Zone   string `yaml:"zone,omitempty"`   // letter, one of the cell's
-	Weight int    `yaml:"weight,omitempty"` // 1 to 1,000; default 1
+	ID     string `yaml:"id"`                                                             // [a-z][a-z0-9-]{0,15}, unique in the cell
+	Zone   string `yaml:"zone,omitempty"`                                                 // letter, one of the cell's
+	Weight int    `yaml:"weight,omitempty" jsonschema:"minimum=1,maximum=1000,default=1"` // 1 to 1,000; default 1
 }
 
 // Rollout says in which waves a change travels.
@@ -195,12 +197,12 @@ type Rollout struct {
 // (of shards until a directory exists), in whole cells and at least one a wave.
 type Wave struct {
 	Cells   []string      `yaml:"cells,omitempty"`
-	Percent *int          `yaml:"percent,omitempty"` // 1 to 100, cumulative
-	Bake    time.Duration `yaml:"bake,omitempty"`    // watched wait after the wave
+	Percent *int          `yaml:"percent,omitempty" jsonschema:"minimum=1,maximum=100"` // 1 to 100, cumulative
+	Bake    time.Duration `yaml:"bake,omitempty"`                                       // watched wait after the wave
 }
 
 // HaltOn says what stops a rollout.
 type HaltOn struct {
-	Alarms      string `yaml:"alarms,omitempty"`      // any (default) or none
-	MinRequests int    `yaml:"minRequests,omitempty"` // before a bake may end; default 100
+	Alarms      string `yaml:"alarms,omitempty" jsonschema:"enum=any,enum=none,default=any"` // any (default) or none
+	MinRequests int    `yaml:"minRequests,omitempty" jsonschema:"minimum=1,default=100"`     // before a bake may end; default 100
 }

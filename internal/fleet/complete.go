@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"fmt"
+	"path"
+)
+
+// complete fills the defaults that depend on other values. The constant ones stand in the struct tags.
+func (f *Fleet) complete(d *decoder) {
+	if f.Budget.ConcurrentFailures == 0 {
+		f.Budget.ConcurrentFailures = 1
+	}
+	if h := f.Shard.HTTP; h != nil {
+		if h.Command == "" {
+			h.Command = path.Base(h.Asset)
+		}
+		if _, set := d.at["shard.http.max"]; !set {
+			h.Max = min(3*h.Min, maxInstances)
+		}
+		if h.Ingress.Kind == "" {
+			h.Ingress = Ingress{Kind: IngressPerShard}
+		}
+	}
+	if _, set := d.at["routes"]; !set {
+		switch {
+		case f.Shard.Lambda != nil:
+			f.Routes = []Route{{Path: "/*", Via: ViaLambda}}
+		case f.Shard.HTTP != nil:
+			f.Routes = []Route{{Path: "/*", Via: ViaHTTP}}
+		}
+	}
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		if _, set := d.at[fmt.Sprintf("cells[%d].cidr", i)]; !set && c.VPC == nil {
+			c.CIDR = defaultCIDR
+		}
+		for j := range c.Shards {
+			s := &c.Shards[j]
+			if s.Zone == "" && len(c.Zones) > 0 && !d.bad[fmt.Sprintf("cells[%d].shards[%d].zone", i, j)] {
+				s.Zone = c.Zones[j%len(c.Zones)]
+			}
+		}
+	}
+	if _, set := d.at["rollout.waves"]; !set {
+		for _, c := range f.Cells {
+			f.Rollout.Waves = append(f.Rollout.Waves, Wave{Cells: []string{c.Name}})
+		}
+	}
+}
+
+const (
+	defaultCIDR  = "10.20.0.0/16"
+	maxInstances = 1000
+)
+
+// The transports of a route.
+const (
+	ViaLambda = "lambda"
+	ViaHTTP   = "http"
+	ViaQueue  = "queue"
+)

@@ -1,0 +1,42 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+)
+
+// Load reads and checks the fleet file at path. What is wrong with its contents comes back as Faults;
+// any other error means that the file could not be read.
+func Load(path string) (*Fleet, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the fleet file: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read the fleet file: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse checks the contents of a fleet file; file names it in faults, and its folder is where relative
+// asset paths start. Every fault that can be found comes back, as Faults.
+func Parse(file string, data []byte) (*Fleet, error) {
+	d := &decoder{reader: &reader{file: file}, at: map[string]pos{}, bad: map[string]bool{}}
+	root := d.read(data)
+	if root == nil {
+		return nil, d.faults.sorted()
+	}
+	f := &Fleet{Dir: filepath.Dir(file)}
+	d.value("", root, reflect.ValueOf(f).Elem(), described{})
+	f.complete(d)
+	f.check(d)
+	if len(d.faults) > 0 {
+		return nil, d.faults.sorted()
+	}
+	return f, nil
+}

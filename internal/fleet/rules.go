@@ -1,0 +1,4 @@
+package fleet
+
+// check sees to the rules between values.
+func (f *Fleet) check(d *decoder) {}
