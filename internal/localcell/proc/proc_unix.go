@@ -1,0 +1,66 @@
+//go:build unix
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Lock is held by one process at a time. The system gives it back when its holder dies.
+type Lock struct{ file *os.File }
+
+// TryLock takes the lock at path, and creates the file when there is none. Without an error, a nil lock
+// means that another process holds it.
+func TryLock(path string) (*Lock, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("take the lock: %w", err)
+	}
+	// Go opens files close-on-exec, so no child keeps the lock alive.
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return &Lock{file}, nil
+	}
+	file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("take the lock %s: %w", path, err)
+}
+
+// Release gives the lock back.
+func (l *Lock) Release() error { return l.file.Close() }
+
+// Detach makes cmd the leader of its own session, so that it outlives the terminal and its signals.
+func Detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// Join puts cmd into the process group, or into a new one with its own pid as number when group is 0.
+func Join(cmd *exec.Cmd, group int) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+}
+
+// KillGroup kills every process of the caller's own group, the caller included.
+func KillGroup() error { return syscall.Kill(0, syscall.SIGKILL) }
+
+// LeadsGroup says whether the calling process leads its process group.
+func LeadsGroup() bool { return syscall.Getpgrp() == os.Getpid() }
+
+// Kill kills the process if it still is the one that p names.
+func (p Process) Kill() error { return p.signal(syscall.SIGKILL) }
+
+// Terminate asks the process to end if it still is the one that p names.
+func (p Process) Terminate() error { return p.signal(syscall.SIGTERM) }
+
+func (p Process) signal(s syscall.Signal) error {
+	if !p.Alive() {
+		return nil
+	}
+	if err := syscall.Kill(p.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", p.PID, err)
+	}
+	return nil
+}
