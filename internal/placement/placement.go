@@ -1,0 +1,177 @@
+// Package placement turns a tenant into its subset: the k shards of n that serve it, in preference
+// order. It is a pure function of a key, the shards and the tenant's id; nothing is remembered.
+//
+// # Guarantees
+//
+// Each is held by the test of the same name. "Both" means hmac/v1 and rendezvous/v1.
+//
+//  1. Deterministic (both): equal keys, shards, k and tenants give equal subsets, in every process.
+//  2. Complete (both): a subset has exactly k members, all different, each an index of a given shard.
+//  3. Recipe (hmac/v1): byte for byte Recipe 12.1: HMAC-SHA256 over tenant, 0x00 and an 8-byte
+//     big-endian counter, read as 64-bit big-endian words, rejected at the largest multiple of n that
+//     fits 2^64, repeated members skipped. Shard ids play no part, only their number.
+//  4. Golden (rendezvous/v1): pinned vectors. They pin shards that all lie in one zone, because that is
+//     the part of the scheme that is final; see "Zones and weights".
+//  5. Uniform (both): over random tenants every ordered subset is equally likely.
+//  6. Nested (both): the subset for k is the beginning of the subset for k+1. Another size class, or
+//     a raised k, keeps the members that a tenant has.
+//  7. OrderFree (rendezvous/v1): the order in which shards are given changes the indices only, never
+//     the shards chosen. Equal scores go to the id that is first in byte order.
+//  8. Minimal (rendezvous/v1): adding a shard makes it a member of some subsets, at the cost of their
+//     last member, and changes nothing else; removing a shard replaces it where it was a member, by a
+//     new last member, and changes nothing else. With k of n members a subset stays as it was with
+//     probability 1 - k/(n+1) when a shard is added. hmac/v1 has no such guarantee: its subsets
+//     are all drawn anew when n changes.
+//  9. Keyed (both): under another key the subsets are unrelated, so that nobody without the key can
+//     tell a tenant's shards, or choose an id for them.
+//  10. Separate (both): one key may serve several schemes. No two of their HMAC messages are equal,
+//     whatever the ids.
+//  11. NoAllocations (both): Append allocates nothing when dst has room for k indices.
+//  12. Concurrent (both): a Placer and its Subsets never change and need no lock.
+//
+// # Zones and weights
+//
+// A Shard has a zone and a weight, because a topology has. Today every zone is treated alike and a
+// weight other than 1 is refused. Members of a subset may therefore share a zone.
+package placement
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+)
+
+// Scheme is the algorithm that turns a tenant into a subset. A population is placed by one scheme and
+// never by two.
+type Scheme string
+
+const (
+	// HMACv1 is Recipe 12.1. It moves nearly every tenant when the number of shards changes.
+	HMACv1 Scheme = "hmac/v1"
+	// RendezvousV1 is highest random weight: it moves k/(n+1) of the tenants, by one member each,
+	// when a shard is added. It is the scheme for fleets that grow.
+	RendezvousV1 Scheme = "rendezvous/v1"
+)
+
+// MaxShards is the largest number of shards in one placement. It is 16 times what the vectors of
+// Recipe 12.1 and 32 times what the largest published use (2,048, Route 53) ask for, and it bounds the
+// stack that a subset with many members takes.
+const MaxShards = 1 << 16
+
+// Errors of the constructors. They come wrapped with what was found; test with errors.Is.
+var (
+	ErrUnknownScheme  = errors.New("unknown placement scheme")
+	ErrEmptyKey       = errors.New("placement key is empty")
+	ErrShardCount     = errors.New("number of shards out of range")
+	ErrShardID        = errors.New("shard without an id")
+	ErrDuplicateShard = errors.New("two shards have one id")
+	ErrWeight         = errors.New("scheme does not support weights")
+	ErrPerTenant      = errors.New("shards per tenant out of range")
+)
+
+// ParseScheme returns the scheme of that name, or ErrUnknownScheme.
+func ParseScheme(name string) (Scheme, error) {
+	switch s := Scheme(name); s {
+	case HMACv1, RendezvousV1:
+		return s, nil
+	}
+	return "", fmt.Errorf("%w %q: want %s or %s", ErrUnknownScheme, name, HMACv1, RendezvousV1)
+}
+
+// Shard is what a scheme may know of one shard.
+type Shard struct {
+	ID     string // stable, unique among the shards, not empty; never reused for another shard
+	Zone   string // where the shard runs; treated alike today
+	Weight int    // share of tenants relative to the others; 1 until a scheme supports more
+}
+
+// Placer places tenants on a fixed list of shards under one key. It is immutable and safe for
+// concurrent use.
+type Placer struct {
+	scheme     Scheme
+	shards     int
+	mac        mac
+	rendezvous ranking // of RendezvousV1 only
+}
+
+// New checks the shards and prepares the key. The key may have any length but zero; 32 random bytes
+// are what a cell has. Neither slice is kept.
+func New(scheme Scheme, key []byte, shards []Shard) (*Placer, error) {
+	if _, err := ParseScheme(string(scheme)); err != nil {
+		return nil, err
+	}
+	if len(key) == 0 {
+		return nil, fmt.Errorf("%w: subsets would be public; give at least one byte, 32 random ones in earnest", ErrEmptyKey)
+	}
+	if err := checkShards(scheme, shards); err != nil {
+		return nil, err
+	}
+	p := &Placer{scheme: scheme, shards: len(shards), mac: newMAC(key)}
+	if scheme == RendezvousV1 {
+		p.rendezvous = newRanking(&p.mac, shards)
+	}
+	return p, nil
+}
+
+func checkShards(scheme Scheme, shards []Shard) error {
+	if len(shards) < 1 || len(shards) > MaxShards {
+		return fmt.Errorf("%w: %d, want 1 to %d", ErrShardCount, len(shards), MaxShards)
+	}
+	first := make(map[string]int, len(shards))
+	for i, s := range shards {
+		if s.ID == "" {
+			return fmt.Errorf("%w: the one with index %d", ErrShardID, i)
+		}
+		if j, ok := first[s.ID]; ok {
+			return fmt.Errorf("%w: %q, with indices %d and %d", ErrDuplicateShard, s.ID, j, i)
+		}
+		first[s.ID] = i
+		if s.Weight != 1 {
+			return fmt.Errorf("%w: shard %q has weight %d under %s, want 1", ErrWeight, s.ID, s.Weight, scheme)
+		}
+	}
+	return nil
+}
+
+// Scheme is the scheme in use.
+func (p *Placer) Scheme() Scheme { return p.scheme }
+
+// Shards is the number of shards, n.
+func (p *Placer) Shards() int { return p.shards }
+
+// PerTenant gives the subsets of k shards, 1 to n, or ErrPerTenant. Size classes with different k
+// share one Placer.
+func (p *Placer) PerTenant(k int) (Subsets, error) {
+	if k < 1 || k > p.shards {
+		return Subsets{}, fmt.Errorf("%w: %d of %d shards, want 1 to %d", ErrPerTenant, k, p.shards, p.shards)
+	}
+	return Subsets{p, k}, nil
+}
+
+// Subsets computes subsets of one size. It comes from Placer.PerTenant; its zero value is of no use.
+type Subsets struct {
+	placer *Placer
+	k      int
+}
+
+// PerTenant is the number of shards in each subset, k.
+func (s Subsets) PerTenant() int { return s.k }
+
+// Append appends the tenant's k indices into the list of shards, the most preferred first, and returns
+// the extended slice. The id is taken as its bytes and may have any length.
+//
+// It costs one HMAC-SHA256 and n integer mixes under RendezvousV1, one HMAC for each four words drawn
+// under HMACv1, and time in the order of k² more under either. That is nothing for k up to a hundred;
+// k near n is a pool, for which no scheme is needed.
+func (s Subsets) Append(dst []int, tenant string) []int {
+	// A switch, not an interface: through a dynamic call the caller's buffers would escape to the heap.
+	switch s.placer.scheme {
+	case HMACv1:
+		return appendRecipe(dst, &s.placer.mac, tenant, s.placer.shards, s.k)
+	default:
+		return s.placer.rendezvous.appendTop(dst, &s.placer.mac, tenant, s.k)
+	}
+}
+
+// digest is one HMAC-SHA256.
+type digest = [sha256.Size]byte

@@ -1,0 +1,238 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var schemes = []Scheme{HMACv1, RendezvousV1}
+
+// numbered gives n shards as a fleet counts them: s01, s02, …
+func numbered(n int) []Shard {
+	shards := make([]Shard, n)
+	for i := range shards {
+		shards[i] = Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "a", Weight: 1}
+	}
+	return shards
+}
+
+// fataler is what *testing.T, *testing.B and *rapid.T share.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func subsets(t fataler, scheme Scheme, key []byte, shards []Shard, k int) Subsets {
+	t.Helper()
+	p, err := New(scheme, key, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.PerTenant(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shardList draws up to 24 shards with unlike ids in any order.
+func shardList(t *rapid.T) []Shard {
+	ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,15}`), 1, 24, rapid.ID).Draw(t, "ids")
+	shards := make([]Shard, len(ids))
+	for i, id := range ids {
+		shards[i] = Shard{ID: id, Zone: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone"), Weight: 1}
+	}
+	return shards
+}
+
+func drawKey(t *rapid.T) []byte    { return rapid.SliceOfN(rapid.Byte(), 1, 80).Draw(t, "key") }
+func drawScheme(t *rapid.T) Scheme { return rapid.SampledFrom(schemes).Draw(t, "scheme") }
+func drawTenant(t *rapid.T) string { return rapid.String().Draw(t, "tenant") }
+func ids(s []Shard, in []int) (out []string) {
+	for _, i := range in {
+		out = append(out, s[i].ID)
+	}
+	return out
+}
+
+func TestDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scheme, key, shards, tenant := drawScheme(t), drawKey(t), shardList(t), drawTenant(t)
+		k := rapid.IntRange(1, len(shards)).Draw(t, "k")
+		s := subsets(t, scheme, key, shards, k)
+		want := s.Append(nil, tenant)
+		s.Append(nil, tenant+"'") // leaves nothing behind
+		if got := s.Append(nil, tenant); !slices.Equal(got, want) {
+			t.Fatalf("second call: %v, then %v", want, got)
+		}
+		fresh := subsets(t, scheme, slices.Clone(key), slices.Clone(shards), k)
+		clear(key) // neither slice is kept
+		clear(shards)
+		for _, s := range []Subsets{s, fresh} {
+			if got := s.Append(nil, tenant); !slices.Equal(got, want) {
+				t.Fatalf("another placer, or the arguments overwritten: %v, then %v", want, got)
+			}
+		}
+	})
+}
+
+func TestComplete(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shards := shardList(t)
+		k := rapid.IntRange(1, len(shards)).Draw(t, "k")
+		s := subsets(t, drawScheme(t), drawKey(t), shards, k)
+		checkComplete(t, s.Append(nil, drawTenant(t)), len(shards), k)
+	})
+	for _, scheme := range schemes { // beyond what shardList draws
+		s := subsets(t, scheme, []byte("k"), numbered(MaxShards), 300)
+		checkComplete(t, s.Append(nil, "acme"), MaxShards, 300)
+		s = subsets(t, scheme, []byte("k"), numbered(300), 300)
+		checkComplete(t, s.Append(nil, "acme"), 300, 300)
+	}
+}
+
+func checkComplete(t fataler, subset []int, n, k int) {
+	t.Helper()
+	sorted := slices.Sorted(slices.Values(subset))
+	if len(sorted) != k || len(slices.Compact(sorted)) != k || sorted[0] < 0 || sorted[k-1] >= n {
+		t.Fatal(fmt.Sprintf("not %d different indices below %d: %v", k, n, subset))
+	}
+}
+
+func TestNested(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scheme, key, shards, tenant := drawScheme(t), drawKey(t), shardList(t), drawTenant(t)
+		all := subsets(t, scheme, key, shards, len(shards)).Append(nil, tenant)
+		for k := 1; k < len(shards); k++ {
+			if got := subsets(t, scheme, key, shards, k).Append(nil, tenant); !slices.Equal(got, all[:k]) {
+				t.Fatalf("%d of %d is %v, all are %v", k, len(shards), got, all)
+			}
+		}
+	})
+}
+
+// Keyed: of tenants placed under two keys, one in C(n,k) has the same members by chance.
+func TestKeyed(t *testing.T) {
+	const n, k, tenants = 10, 2, 40_000
+	for _, scheme := range schemes {
+		a := subsets(t, scheme, []byte("one key"), numbered(n), k)
+		b := subsets(t, scheme, []byte("one kez"), numbered(n), k)
+		same := 0
+		for i := range tenants {
+			x, y := a.Append(nil, tenant(i)), b.Append(nil, tenant(i))
+			slices.Sort(x)
+			slices.Sort(y)
+			if slices.Equal(x, y) {
+				same++
+			}
+		}
+		p := 1.0 / 45
+		if off := math.Abs(float64(same) - tenants*p); off > 5*math.Sqrt(tenants*p*(1-p)) {
+			t.Errorf("%s: %d of %d tenants have the same members under another key, want about %.0f", scheme, same, tenants, tenants*p)
+		}
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	long := string(make([]byte, 1000))
+	for _, scheme := range schemes {
+		for _, c := range []struct{ n, k int }{{1, 1}, {16, 2}, {100, 4}, {200, 150}} {
+			s := subsets(t, scheme, []byte("k"), numbered(c.n), c.k)
+			for _, tenant := range []string{"", "acme", "a tenant with an id of more than thirty-two bytes, of more than a block even", long} {
+				buf := make([]int, 0, c.k)
+				if got := testing.AllocsPerRun(100, func() { buf = s.Append(buf[:0], tenant) }); got != 0 {
+					t.Errorf("%s, %d of %d, id of %d bytes: %v allocations", scheme, c.k, c.n, len(tenant), got)
+				}
+			}
+			if got := testing.AllocsPerRun(100, func() {
+				var buf [150]int // stays on the caller's stack
+				s.Append(buf[:0], "acme")
+			}); got != 0 {
+				t.Errorf("%s, %d of %d: the caller's array went to the heap", scheme, c.k, c.n)
+			}
+		}
+	}
+}
+
+// Concurrent: meant for the race detector.
+func TestConcurrent(t *testing.T) {
+	for _, scheme := range schemes {
+		s := subsets(t, scheme, []byte("k"), numbered(50), 3)
+		want := make([][]int, 200)
+		for i := range want {
+			want[i] = s.Append(nil, tenant(i))
+		}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for i := range want {
+					if got := s.Append(nil, tenant(i)); !slices.Equal(got, want[i]) {
+						t.Errorf("%s, %s: %v, want %v", scheme, tenant(i), got, want[i])
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// Append keeps what dst holds already.
+func TestAppendKeeps(t *testing.T) {
+	for _, scheme := range schemes {
+		s := subsets(t, scheme, []byte("k"), numbered(9), 3)
+		got := s.Append([]int{7, 7}, "acme")
+		if want := append([]int{7, 7}, s.Append(nil, "acme")...); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", scheme, got, want)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	key, two := []byte("k"), numbered(2)
+	heavy := numbered(2)
+	heavy[1].Weight = 2
+	unset := numbered(2)
+	unset[0].Weight = 0
+	for _, c := range []struct {
+		name   string
+		scheme Scheme
+		key    []byte
+		shards []Shard
+		want   error
+	}{
+		{"no scheme", "", key, two, ErrUnknownScheme},
+		{"scheme in capitals", "HMAC/v1", key, two, ErrUnknownScheme},
+		{"a scheme to come", "bounded/v1", key, two, ErrUnknownScheme},
+		{"no key", HMACv1, nil, two, ErrEmptyKey},
+		{"empty key", RendezvousV1, []byte{}, two, ErrEmptyKey},
+		{"no shards", HMACv1, key, nil, ErrShardCount},
+		{"too many shards", HMACv1, key, numbered(MaxShards + 1), ErrShardCount},
+		{"nameless shard", RendezvousV1, key, []Shard{{ID: "a", Weight: 1}, {Weight: 1}}, ErrShardID},
+		{"one id twice", RendezvousV1, key, []Shard{two[0], two[1], two[0]}, ErrDuplicateShard},
+		{"one id twice, ids unused", HMACv1, key, []Shard{two[0], two[0]}, ErrDuplicateShard},
+		{"weight", RendezvousV1, key, heavy, ErrWeight},
+		{"weight, ids unused", HMACv1, key, heavy, ErrWeight},
+		{"weight not set", RendezvousV1, key, unset, ErrWeight},
+	} {
+		if p, err := New(c.scheme, c.key, c.shards); !errors.Is(err, c.want) || p != nil {
+			t.Errorf("%s: %v, %v; want %v", c.name, p, err, c.want)
+		}
+	}
+	p, err := New(HMACv1, key, two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []int{math.MinInt, -1, 0, 3, math.MaxInt} {
+		if s, err := p.PerTenant(k); !errors.Is(err, ErrPerTenant) || s != (Subsets{}) {
+			t.Errorf("k=%d: %v, %v; want %v", k, s, err, ErrPerTenant)
+		}
+	}
+}
+
+func tenant(i int) string { return fmt.Sprintf("org-%05d", i) }
