@@ -1,0 +1,284 @@
+package template
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Bounds of an evaluation, far above what real templates need and low enough that no template can make
+// evaluation grow beyond its own size.
+const (
+	MaxAlternatives = 16       // texts that one expression may stand for
+	MaxText         = 64 << 10 // bytes of one text
+	maxParts        = 256      // pieces of one text
+)
+
+// Part is one piece of a text: literal, or a hole when Hole is not "".
+type Part struct {
+	Literal string
+	// Hole names what is not known before deployment: a logical id, a parameter, or the intrinsic
+	// function that would have to run.
+	Hole string
+}
+
+// Text is a string of which some pieces may be unknown.
+type Text []Part
+
+// Literal is the whole string, and whether all of it is known.
+func (t Text) Literal() (string, bool) {
+	switch {
+	case len(t) == 0:
+		return "", true
+	case len(t) == 1:
+		return t[0].Literal, t[0].Hole == ""
+	}
+	return "", false // neighbouring literals are joined, so a second part means a hole
+}
+
+func hole(name string) []Text { return []Text{{{Hole: name}}} }
+func literal(s string) []Text {
+	if s == "" {
+		return []Text{nil}
+	}
+	return []Text{{{Literal: s}}}
+}
+
+// Scope is where an expression is evaluated.
+type Scope struct {
+	Template *Template
+	// Pseudo holds what is known of AWS::AccountId, AWS::Region, AWS::Partition, AWS::URLSuffix and
+	// AWS::StackName.
+	Pseudo map[string]string
+	// Values are parameter values given at deployment; they go before the template's defaults.
+	Values map[string]string
+}
+
+// Eval is the texts that an expression may stand for: more than one where a condition decides. What
+// only a deployment knows is a hole.
+func (s Scope) Eval(n Node) []Text {
+	if t, ok := n.Scalar(); ok {
+		return literal(t)
+	}
+	fn, arg, ok := intrinsic(n)
+	if !ok {
+		return hole("an expression")
+	}
+	switch fn {
+	case "Ref":
+		return s.ref(arg.text)
+	case "Fn::GetAtt":
+		name, attr, _ := getAtt(arg)
+		return hole(name + "." + attr)
+	case "Fn::Sub":
+		return s.sub(arg)
+	case "Fn::Join":
+		return s.join(arg)
+	case "Fn::Base64":
+		return s.Eval(arg) // what it says matters here, not how it travels
+	case "Fn::Select":
+		if arg.kind == List && arg.Len() == 2 {
+			if i, ok := s.index(arg.At(0)); ok {
+				if items, ok := s.list(arg.At(1)); ok && i < len(items) {
+					return s.Eval(items[i])
+				}
+			}
+		}
+	case "Fn::If":
+		if arg.kind == List && arg.Len() == 3 {
+			return capped(append(s.Eval(arg.At(1)), s.Eval(arg.At(2))...))
+		}
+	case "Fn::FindInMap":
+		if v, ok := s.findInMap(arg); ok {
+			return literal(v)
+		}
+	}
+	return hole(fn)
+}
+
+// IsSSM says whether a parameter's type makes CloudFormation read its value from the Parameter Store,
+// so that Default is the name there.
+func (p Parameter) IsSSM() bool { return strings.HasPrefix(p.Type, "AWS::SSM::Parameter::Value<") }
+
+// Value is a parameter's value as far as it is known: the given one, or the default. For an SSM
+// parameter that is the name in the Parameter Store.
+func (s Scope) Value(p Parameter) (string, bool) {
+	if v, ok := s.Values[p.ID]; ok {
+		return v, true
+	}
+	return p.Default, p.HasDefault
+}
+
+func (s Scope) ref(name string) []Text {
+	if v, ok := s.Pseudo[name]; ok {
+		return literal(v)
+	}
+	if name == "AWS::NoValue" {
+		return literal("")
+	}
+	if s.Template != nil {
+		if p, ok := s.Template.Parameter(name); ok && !p.IsSSM() {
+			if v, ok := s.Value(p); ok {
+				return literal(v)
+			}
+		}
+	}
+	return hole(name)
+}
+
+func (s Scope) sub(arg Node) []Text {
+	str, vars, ok := subArgs(arg)
+	if !ok {
+		return hole("Fn::Sub")
+	}
+	known := map[string][]Text{} // each variable is evaluated once, however often it stands in the string
+	out := []Text{nil}
+	for _, part := range ParseSub(str) {
+		next := literal(part.Literal)
+		if part.Var != "" {
+			var seen bool
+			if next, seen = known[part.Var]; !seen {
+				if v, own := vars.Get(part.Var); own {
+					next = s.Eval(v)
+				} else if strings.Contains(part.Var, ".") {
+					next = hole(part.Var)
+				} else {
+					next = s.ref(part.Var)
+				}
+				known[part.Var] = next
+			}
+		}
+		out = product(out, next)
+	}
+	return out
+}
+
+func (s Scope) join(arg Node) []Text {
+	if arg.kind != List || arg.Len() != 2 {
+		return hole("Fn::Join")
+	}
+	sep, ok := arg.At(0).Str()
+	items, isList := s.list(arg.At(1))
+	if !ok || !isList {
+		return hole("Fn::Join")
+	}
+	out := []Text{nil}
+	for i, item := range items {
+		if i > 0 {
+			out = product(out, literal(sep))
+		}
+		out = product(out, s.Eval(item))
+	}
+	return out
+}
+
+// list is the elements of a list expression: a literal list, a comma-separated parameter, or
+// Fn::Split of a known text.
+func (s Scope) list(n Node) ([]Node, bool) {
+	if n.kind == List {
+		return n.items, true
+	}
+	var text, sep string
+	fn, arg, _ := intrinsic(n)
+	switch {
+	case fn == "Ref":
+		ts := s.ref(arg.text)
+		lit, ok := ts[0].Literal()
+		if !ok || len(ts) > 1 {
+			return nil, false
+		}
+		text, sep = lit, ","
+	case fn == "Fn::Split" && arg.kind == List && arg.Len() == 2:
+		ts := s.Eval(arg.At(1))
+		lit, ok := ts[0].Literal()
+		if !ok || len(ts) > 1 {
+			return nil, false
+		}
+		text, sep = lit, arg.At(0).text
+	default:
+		return nil, false
+	}
+	if sep == "" {
+		return nil, false
+	}
+	var out []Node
+	for _, t := range strings.Split(text, sep) {
+		out = append(out, NewString(t))
+	}
+	return out, true
+}
+
+func (s Scope) index(n Node) (int, bool) {
+	ts := s.Eval(n)
+	lit, ok := ts[0].Literal()
+	if !ok || len(ts) > 1 {
+		return 0, false
+	}
+	i, err := strconv.Atoi(lit)
+	return i, err == nil && i >= 0
+}
+
+func (s Scope) findInMap(arg Node) (string, bool) {
+	if s.Template == nil || arg.kind != List || arg.Len() < 3 {
+		return "", false
+	}
+	n := s.Template.Mappings
+	for i := range 3 {
+		ts := s.Eval(arg.At(i))
+		key, ok := ts[0].Literal()
+		if !ok || len(ts) > 1 {
+			return "", false
+		}
+		if n, ok = n.Get(key); !ok {
+			return "", false
+		}
+	}
+	return n.Scalar()
+}
+
+// product joins each text of a with each of b, within the bounds.
+func product(a, b []Text) []Text {
+	out := make([]Text, 0, len(a)*len(b))
+	for _, x := range a {
+		for _, y := range b {
+			out = append(out, concat(x, y))
+		}
+	}
+	return capped(out)
+}
+
+// capped replaces what does not fit by a hole, so that it shows up as unknown instead of vanishing.
+func capped(ts []Text) []Text {
+	if len(ts) > MaxAlternatives {
+		ts = append(ts[:MaxAlternatives-1:MaxAlternatives-1], Text{{Hole: "too many alternatives"}})
+	}
+	return ts
+}
+
+// tooLong stands for a text beyond the bounds, whatever is joined to it.
+var tooLong = Text{{Hole: "a text that is too long"}}
+
+func concat(x, y Text) Text {
+	if len(x) > 0 && x[0] == tooLong[0] {
+		return x
+	}
+	size := 0
+	for _, p := range x {
+		size += len(p.Literal)
+	}
+	for _, p := range y {
+		size += len(p.Literal)
+	}
+	if size > MaxText || len(x)+len(y) > maxParts {
+		return tooLong
+	}
+	out := make(Text, 0, len(x)+len(y))
+	out = append(out, x...)
+	for _, p := range y {
+		if n := len(out); n > 0 && out[n-1].Hole == "" && p.Hole == "" {
+			out[n-1].Literal += p.Literal
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
