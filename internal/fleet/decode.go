@@ -13,8 +13,9 @@ import (
 // value stands, so that the rules can point there.
 type decoder struct {
 	*reader
-	at  map[string]pos  // path of each value that stands in the file
-	bad map[string]bool // path of each value that could not be decoded
+	at    map[string]pos  // path of each value that stands in the file
+	bad   map[string]bool // path of each value that could not be decoded
+	below map[string]bool // path of each value that is bad or contains a bad one
 }
 
 // custom is a type with a YAML form of its own. decode returns false after it has reported a fault.
@@ -26,9 +27,11 @@ type custom interface {
 type described struct {
 	name     string
 	required bool
-	min, max *int
+	min, max *int // of a number, or of the items of a list
 	def      string
 	enum     []string
+	shape    string // of a text, a list's items, a dictionary's values
+	keys     string // shape of a dictionary's keys
 }
 
 // describe reads the tags yaml:"name,omitempty" and jsonschema:"minimum=…,maximum=…,default=…,enum=…".
@@ -38,14 +41,14 @@ func describe(f reflect.StructField) (s described, ok bool) {
 	if name == "" || name == "-" {
 		return described{}, false
 	}
-	s = described{name: name, required: options != "omitempty"}
+	s = described{name: name, required: options != "omitempty", shape: f.Tag.Get("shape"), keys: f.Tag.Get("keys")}
 	for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {
 		key, value, _ := strings.Cut(option, "=")
 		switch key {
-		case "minimum":
+		case "minimum", "minItems":
 			n, _ := strconv.Atoi(value)
 			s.min = &n
-		case "maximum":
+		case "maximum", "maxItems":
 			n, _ := strconv.Atoi(value)
 			s.max = &n
 		case "default":
@@ -61,8 +64,9 @@ func (d *decoder) faultAt(path string, at pos, what, why, fix string) {
 	d.faults = append(d.faults, Fault{File: d.file, Line: at.line, Col: at.col, Path: path, What: what, Why: why, Fix: fix})
 }
 
-// refuse reports a value of the wrong form and always returns false.
+// refuse reports a value of the wrong form, marks it as unknown and always returns false.
 func (d *decoder) refuse(path string, n *node, want, fix string) bool {
+	d.spoil(path)
 	d.faultAt(path, n.at, fmt.Sprintf("%s is %s", subject(path), n.shown()), "it must be "+want, fix)
 	return false
 }
@@ -89,14 +93,42 @@ func quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// value decodes n into v. It marks path as bad and returns false when it cannot.
+// value decodes n into v and returns false when something in it is wrong.
 func (d *decoder) value(path string, n *node, v reflect.Value, s described) bool {
 	d.at[path] = n.at
-	ok := n.kind != refused && d.typed(path, n, v, s)
-	if !ok {
-		d.bad[path] = true
+	if n.kind == refused {
+		d.spoil(path)
+		return false
 	}
-	return ok
+	return d.typed(path, n, v, s)
+}
+
+// spoil marks path as a value that is not known.
+func (d *decoder) spoil(path string) {
+	d.bad[path] = true
+	for {
+		d.below[path] = true
+		if path == "" {
+			return
+		}
+		path = parent(path)
+	}
+}
+
+// known tells whether the values at the paths were decoded, all that they contain included.
+func (d *decoder) known(paths ...string) bool {
+	for _, path := range paths {
+		if d.below[path] {
+			return false
+		}
+		for path != "" {
+			path = parent(path)
+			if d.bad[path] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (d *decoder) typed(path string, n *node, v reflect.Value, s described) bool {
@@ -128,9 +160,9 @@ func (d *decoder) typed(path string, n *node, v reflect.Value, s described) bool
 		}
 		v.SetBool(n.text == "true")
 	case reflect.Slice:
-		return d.list(path, n, v)
+		return d.list(path, n, v, s)
 	case reflect.Map:
-		return d.dictionary(path, n, v)
+		return d.dictionary(path, n, v, s)
 	case reflect.Struct:
 		return d.structure(path, n, v)
 	}
@@ -144,128 +176,52 @@ func (d *decoder) notEmpty(path string, n *node) bool {
 	return true
 }
 
-// text decodes a string. Plain scalars that other YAML readers take for something else are refused:
-// 012345678901 is an account id to a person and 1,402,433,...  to many a tool.
-func (d *decoder) text(path string, n *node, v reflect.Value, s described) bool {
-	switch {
-	case n.kind != scalar:
-		return d.refuse(path, n, "text", "write one text value")
-	case !n.quoted && accountLike(path):
-		return d.refuse(path, n, "text, since a number loses its leading zeros", fmt.Sprintf("put the account id in quotes: %q", n.text))
-	case !n.quoted && otherThanText(n.text):
-		return d.refuse(path, n, "text, and YAML reads this as another type", fmt.Sprintf("put it in quotes: %q", n.text))
-	case len(s.enum) > 0 && !slices.Contains(s.enum, n.text):
-		fix := "write " + alternatives(s.enum)
-		if near := nearest(n.text, s.enum); near != "" {
-			fix = fmt.Sprintf("did you mean %s?", near)
-		}
-		return d.refuse(path, n, alternatives(s.enum), fix)
-	case n.text == "":
-		return d.refuse(path, n, "given when the key is", "write a value, or remove the key")
-	}
-	v.SetString(n.text)
-	return true
-}
-
-// accountLike tells whether the value at path is an account id.
-func accountLike(path string) bool { return last(path) == "account" }
-
-// otherThanText tells whether a plain scalar is a number, a truth value or nothing to YAML 1.2.
-func otherThanText(s string) bool {
-	switch strings.ToLower(s) {
-	case "true", "false", "null", "~", ".nan", ".inf", "-.inf", "+.inf":
-		return true
-	}
-	if _, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 0, 64); err == nil {
-		return true
-	}
-	_, err := strconv.ParseFloat(s, 64)
-	return err == nil && strings.Trim(s, "+-.0123456789eE") == ""
-}
-
-func (d *decoder) integer(path string, n *node, v reflect.Value, s described) bool {
-	digits := strings.TrimPrefix(n.text, "-")
-	switch {
-	case n.kind != scalar:
-		return d.refuse(path, n, "a whole number", "write one number")
-	case n.quoted:
-		return d.refuse(path, n, "a number, and quotes make it text", "remove the quotes")
-	case digits == "" || strings.Trim(digits, "0123456789") != "":
-		return d.refuse(path, n, "a whole number", "write decimal digits only")
-	case len(digits) > 1 && digits[0] == '0':
-		return d.refuse(path, n, "a decimal number, and YAML reads a leading zero as octal", fmt.Sprintf("write %s", strings.TrimLeft(digits[:len(digits)-1], "0")+digits[len(digits)-1:]))
-	}
-	i, err := strconv.ParseInt(n.text, 10, 32)
-	switch {
-	case err != nil:
-		return d.refuse(path, n, "within ±2,147,483,647", "write a smaller number")
-	case s.min != nil && int(i) < *s.min, s.max != nil && int(i) > *s.max:
-		return d.refuse(path, n, bounds(s), "write "+bounds(s))
-	}
-	v.SetInt(i)
-	return true
-}
-
-// bounds says which numbers are allowed.
-func bounds(s described) string {
-	switch {
-	case s.min != nil && s.max != nil:
-		return fmt.Sprintf("%d to %d", *s.min, *s.max)
-	case s.min != nil:
-		return fmt.Sprintf("at least %d", *s.min)
-	}
-	return fmt.Sprintf("at most %d", *s.max)
-}
-
-func (d *decoder) duration(path string, n *node, v reflect.Value) bool {
-	const fix = "write hours and minutes, such as 90m, 1h or 2h30m"
-	if n.kind != scalar {
-		return d.refuse(path, n, "a duration", fix)
-	}
-	t, err := time.ParseDuration(n.text)
-	switch {
-	case err != nil && strings.HasSuffix(n.text, "d"):
-		return d.refuse(path, n, "a duration in hours, minutes and seconds", "write days as hours: 1d is 24h")
-	case err != nil:
-		return d.refuse(path, n, "a duration with its unit", fix)
-	case t < 0:
-		return d.refuse(path, n, "a duration of at least 0s", fix)
-	}
-	v.SetInt(int64(t))
-	return true
-}
-
-func (d *decoder) list(path string, n *node, v reflect.Value) bool {
+func (d *decoder) list(path string, n *node, v reflect.Value, s described) bool {
 	if n.kind != sequence {
 		return d.refuse(path, n, "a list", fmt.Sprintf("write %s: [...], or a line with - for each item", last(path)))
+	}
+	if count := len(n.items); s.min != nil && count < *s.min || s.max != nil && count > *s.max {
+		return d.refuse(path, n, fmt.Sprintf("of %s items, and has %d", bounds(s), count), "add or remove items")
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
 	ok := true
 	for i, item := range n.items {
-		ok = d.value(fmt.Sprintf("%s[%d]", path, i), item, v.Index(i), described{}) && ok
+		ok = d.value(fmt.Sprintf("%s[%d]", path, i), item, v.Index(i), described{shape: s.shape}) && ok
 	}
 	return ok
 }
 
-func (d *decoder) dictionary(path string, n *node, v reflect.Value) bool {
+func (d *decoder) dictionary(path string, n *node, v reflect.Value, s described) bool {
 	if n.kind != mapping {
 		return d.refuse(path, n, "a mapping", "write key: value pairs")
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	ok := d.noRepetition(path, n)
 	for _, p := range n.pairs {
-		if path == "accounts" && !p.quoted {
-			ok = false
-			d.faultAt(join(path, p.key), p.at, fmt.Sprintf("account %s stands without quotes", p.key),
-				"a number loses its leading zeros", fmt.Sprintf("put the account id in quotes: %q", p.key))
-		}
+		at := join(path, p.key)
+		d.at[at+keySuffix] = p.at
+		ok = d.key(at, p, s) && ok
 		e := reflect.New(v.Type().Elem()).Elem()
-		ok = d.value(join(path, p.key), p.value, e, described{}) && ok
-		// Faults about an entry point to its key: that is what a rule about a dictionary is about.
-		d.at[join(path, p.key)+keySuffix] = p.at
+		ok = d.value(at, p.value, e, described{shape: s.shape}) && ok
 		v.SetMapIndex(reflect.ValueOf(p.key), e)
 	}
 	return ok
+}
+
+// key checks the key of a dictionary. A key of the wrong shape spoils its value, too.
+func (d *decoder) key(path string, p pair, s described) bool {
+	shape, shaped := shapes[s.keys]
+	switch {
+	case s.keys == "account" && !p.quoted && allDigits(p.key):
+		d.faultAt(path, p.at, fmt.Sprintf("key %s has no quotes", p.key),
+			"an account id is text, since a number loses its leading zeros", fmt.Sprintf("put it in quotes: %q", p.key))
+	case shaped && !shape.pattern.MatchString(p.key):
+		d.faultAt(path, p.at, fmt.Sprintf("key %s", quote(p.key)), "it must be "+shape.want, shape.fix(p.key))
+	default:
+		return true
+	}
+	d.spoil(path)
+	return false
 }
 
 // keySuffix marks the position of a dictionary's key, beside that of its value.
@@ -307,7 +263,7 @@ func (d *decoder) structure(path string, n *node, v reflect.Value) bool {
 			ok = d.value(join(path, s.name), n.pairs[i].value, field, s) && ok
 		case s.required:
 			ok = false
-			d.bad[join(path, s.name)] = true
+			d.spoil(join(path, s.name))
 			d.faultAt(join(path, s.name), n.at, fmt.Sprintf("%s is missing", s.name), "it is required "+place(path), fmt.Sprintf("add %s: …", s.name))
 		default:
 			d.absent(join(path, s.name), field, s)
@@ -346,37 +302,4 @@ func (d *decoder) noRepetition(path string, n *node) bool {
 		first[p.key] = p.at
 	}
 	return ok
-}
-
-// join and last take paths such as cells[1].shards apart.
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
-
-// subject names a value in a message.
-func subject(path string) string {
-	if path == "" {
-		return "the file"
-	}
-	return path
-}
-
-// place says where a key stands, in a message.
-func place(path string) string {
-	if path == "" {
-		return "at the top of a fleet file"
-	}
-	return "in " + path
-}
-
-func alternatives(all []string) string {
-	if len(all) == 1 {
-		return all[0]
-	}
-	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }

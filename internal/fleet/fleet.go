@@ -10,12 +10,14 @@ import "time"
 type Fleet struct {
 	// Dir is the folder of the fleet file, where relative asset paths start.
 	Dir string `yaml:"-"`
+	// Notes are the settings that have no effect yet.
+	Notes []Note `yaml:"-"`
 	// Service names the service: [a-z][a-z0-9-]{0,15}. It leads every AWS name.
-	Service string `yaml:"service"`
+	Service string `yaml:"service" shape:"name"`
 	// Directory says where the tenant directory's table lives.
 	Directory Directory `yaml:"directory"`
 	// Accounts holds settings per 12-digit AWS account id; an account without an entry has the defaults.
-	Accounts map[string]Account `yaml:"accounts,omitempty"`
+	Accounts map[string]Account `yaml:"accounts,omitempty" keys:"account"`
 	// Auth says whose tokens are trusted and which claim names the tenant.
 	Auth Auth `yaml:"auth"`
 	// Placement turns a tenant into its subset of shards.
@@ -23,7 +25,7 @@ type Fleet struct {
 	// Budget is what the service may lose; a cell may differ.
 	Budget Budget `yaml:"budget,omitempty"`
 	// Routes say which path travels by which transport; the first match wins.
-	Routes []Route `yaml:"routes,omitempty"`
+	Routes []Route `yaml:"routes,omitempty" jsonschema:"minItems=1,maxItems=100"`
 	// Router sizes each cell's routing function.
 	Router Router `yaml:"router,omitempty"`
 	// Shard is what every shard is made of. An absent block means that the part is off.
@@ -31,16 +33,16 @@ type Fleet struct {
 	// Alerts says who is told.
 	Alerts *Alerts `yaml:"alerts,omitempty"`
 	// Cells are stamped in this order.
-	Cells []Cell `yaml:"cells"`
+	Cells []Cell `yaml:"cells" jsonschema:"minItems=1,maxItems=1000"`
 	// Rollout says in which waves a change travels.
 	Rollout Rollout `yaml:"rollout,omitempty"`
 }
 
 // Directory is the home of the tenant directory.
 type Directory struct {
-	Account  string   `yaml:"account"`
-	Region   string   `yaml:"region"`
-	Replicas []string `yaml:"replicas,omitempty"` // further regions of the global table
+	Account  string   `yaml:"account" shape:"account"`
+	Region   string   `yaml:"region" shape:"region"`
+	Replicas []string `yaml:"replicas,omitempty" shape:"region"` // further regions of the global table
 }
 
 // Account is what is known of one AWS account.
@@ -52,16 +54,16 @@ type Account struct {
 
 // Auth says whose tokens are trusted.
 type Auth struct {
-	Issuer   string `yaml:"issuer"`                                         // https URL, exactly as in the token's iss
-	Audience string `yaml:"audience"`                                       // must stand in the token's aud
-	Claim    string `yaml:"claim,omitempty" jsonschema:"default=tenant_id"` // names the tenant; default tenant_id
+	Issuer   string `yaml:"issuer" shape:"issuer"`                                        // https URL, exactly as in the token's iss
+	Audience string `yaml:"audience"`                                                     // must stand in the token's aud
+	Claim    string `yaml:"claim,omitempty" jsonschema:"default=tenant_id" shape:"claim"` // names the tenant; default tenant_id
 }
 
 // Placement configures the scheme that computes subsets.
 type Placement struct {
 	Scheme    string          `yaml:"scheme,omitempty" jsonschema:"enum=hmac/v1,enum=rendezvous/v1,default=rendezvous/v1"` // hmac/v1 or rendezvous/v1 (default)
 	PerTenant int             `yaml:"perTenant,omitempty" jsonschema:"minimum=1,default=2"`                                // k, shards per tenant; default 2
-	Sizes     map[string]Size `yaml:"sizes,omitempty"`                                                                     // size classes that differ
+	Sizes     map[string]Size `yaml:"sizes,omitempty" keys:"name"`                                                         // size classes that differ
 }
 
 // Size is one size class of tenants.
@@ -82,7 +84,7 @@ type Percent int
 
 // Route sends the paths that match it by one transport.
 type Route struct {
-	Path   string `yaml:"path"`                                              // begins with /; a trailing /* matches the rest
+	Path   string `yaml:"path" shape:"path"`                                 // begins with /; a trailing /* matches the rest
 	Via    string `yaml:"via" jsonschema:"enum=lambda,enum=http,enum=queue"` // lambda, http or queue
 	Fanout bool   `yaml:"fanout,omitempty"`                                  // ask every shard of the subset and gather
 }
@@ -107,20 +109,20 @@ type Shard struct {
 
 // HTTP is the target group with its Auto Scaling group.
 type HTTP struct {
-	Asset        string            `yaml:"asset"`                                                            // folder with the built service, beside fleet.yaml
-	Command      string            `yaml:"command,omitempty"`                                                // file in Asset that systemd starts; default the asset's base name
-	Port         int               `yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535,default=8080"` // default 8080
-	AMIs         map[string]string `yaml:"amis"`                                                             // region/architecture to AMI id
-	InstanceType string            `yaml:"instanceType,omitempty" jsonschema:"default=t4g.small"`            // default t4g.small
-	Min          int               `yaml:"min,omitempty" jsonschema:"minimum=1,maximum=1000,default=2"`      // instances; default 2
-	Max          int               `yaml:"max,omitempty" jsonschema:"minimum=1,maximum=1000"`                // instances; default 3 × Min
-	HealthPath   string            `yaml:"healthPath,omitempty" jsonschema:"default=/healthz"`               // default /healthz
-	Ingress      Ingress           `yaml:"ingress,omitempty"`                                                // default per-shard
+	Asset        string            `yaml:"asset" shape:"asset"`                                                        // folder with the built service, beside fleet.yaml
+	Command      string            `yaml:"command,omitempty" shape:"command"`                                          // file in Asset that systemd starts; default the asset's base name
+	Port         int               `yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535,default=8080"`           // default 8080
+	AMIs         map[string]string `yaml:"amis" shape:"ami" keys:"amiKey"`                                             // region/architecture to AMI id
+	InstanceType string            `yaml:"instanceType,omitempty" jsonschema:"default=t4g.small" shape:"instanceType"` // default t4g.small
+	Min          int               `yaml:"min,omitempty" jsonschema:"minimum=1,maximum=1000,default=2"`                // instances; default 2
+	Max          int               `yaml:"max,omitempty" jsonschema:"minimum=1,maximum=1000"`                          // instances; default 3 × Min
+	HealthPath   string            `yaml:"healthPath,omitempty" jsonschema:"default=/healthz" shape:"path"`            // default /healthz
+	Ingress      Ingress           `yaml:"ingress,omitempty"`                                                          // default per-shard
 }
 
 // Lambda is the reserved-concurrency slice.
 type Lambda struct {
-	Asset               string `yaml:"asset"`                                                               // folder with an executable named bootstrap
+	Asset               string `yaml:"asset" shape:"asset"`                                                 // folder with an executable named bootstrap
 	Memory              int    `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
 	Timeout             int    `yaml:"timeout,omitempty" jsonschema:"minimum=1,maximum=900,default=20"`     // seconds, 1 to 900; default 20
 	ReservedConcurrency int    `yaml:"reservedConcurrency" jsonschema:"minimum=1"`                          // at least 1
@@ -154,15 +156,15 @@ const (
 
 // Alerts says who is told.
 type Alerts struct {
-	TopicARN string `yaml:"topicArn"`
+	TopicARN string `yaml:"topicArn" shape:"topic"`
 }
 
 // Cell is one complete copy of the stack.
 type Cell struct {
-	Name    string   `yaml:"name"`    // [a-z][a-z0-9-]{0,15}, unique in the fleet
-	Account string   `yaml:"account"` // 12 digits
-	Region  string   `yaml:"region"`
-	Zones   []string `yaml:"zones"`                                                             // letters, append-only: [a, b, c]
+	Name    string   `yaml:"name" shape:"name"`       // [a-z][a-z0-9-]{0,15}, unique in the fleet
+	Account string   `yaml:"account" shape:"account"` // 12 digits
+	Region  string   `yaml:"region" shape:"region"`
+	Zones   []string `yaml:"zones" jsonschema:"minItems=1,maxItems=6" shape:"zone"`             // letters, append-only: [a, b, c]
 	Shards  Shards   `yaml:"shards"`                                                            // a count or a list
 	Tenants string   `yaml:"tenants,omitempty" jsonschema:"enum=any,enum=internal,default=any"` // internal (the canary's) or any (default)
 	CIDR    string   `yaml:"cidr,omitempty"`                                                    // of the cell's own VPC; default 10.20.0.0/16
@@ -172,8 +174,8 @@ type Cell struct {
 
 // VPC is an existing network that a cell lives in.
 type VPC struct {
-	ID      string            `yaml:"id"`      // vpc-…
-	Subnets map[string]string `yaml:"subnets"` // zone letter to private subnet id, one for each zone of the cell
+	ID      string            `yaml:"id" shape:"vpc"`                     // vpc-…
+	Subnets map[string]string `yaml:"subnets" shape:"subnet" keys:"zone"` // zone letter to private subnet id, one for each zone of the cell
 }
 
 // Shards are the shards of a cell, in the order of the file. In YAML either a count, which gives
@@ -182,21 +184,21 @@ type Shards []ShardSpec
 
 // ShardSpec is one shard.
 type ShardSpec struct {
-	ID     string `yaml:"id"`                                                             // [a-z][a-z0-9-]{0,15}, unique in the cell
-	Zone   string `yaml:"zone,omitempty"`                                                 // letter, one of the cell's
+	ID     string `yaml:"id" shape:"name"`                                                // [a-z][a-z0-9-]{0,15}, unique in the cell
+	Zone   string `yaml:"zone,omitempty" shape:"zone"`                                    // letter, one of the cell's
 	Weight int    `yaml:"weight,omitempty" jsonschema:"minimum=1,maximum=1000,default=1"` // 1 to 1,000; default 1
 }
 
 // Rollout says in which waves a change travels.
 type Rollout struct {
-	Waves  []Wave `yaml:"waves,omitempty"` // default: one wave for each cell, in order
+	Waves  []Wave `yaml:"waves,omitempty" jsonschema:"minItems=1,maxItems=1000"` // default: one wave for each cell, in order
 	HaltOn HaltOn `yaml:"haltOn,omitempty"`
 }
 
 // Wave is the cells deployed together: a list, or the cumulative share of tenants reached after it
 // (of shards until a directory exists), in whole cells and at least one a wave.
 type Wave struct {
-	Cells   []string      `yaml:"cells,omitempty"`
+	Cells   []string      `yaml:"cells,omitempty" jsonschema:"minItems=1,maxItems=1000"`
 	Percent *int          `yaml:"percent,omitempty" jsonschema:"minimum=1,maximum=100"` // 1 to 100, cumulative
 	Bake    time.Duration `yaml:"bake,omitempty"`                                       // watched wait after the wave
 }

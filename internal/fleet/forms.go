@@ -88,9 +88,10 @@ func (i Ingress) MarshalYAML() (any, error) {
 // decode reads a count, which gives s01, s02 and on, or a list of {id, zone, weight}. The zones that
 // the file does not give are dealt round in complete, once the cell's own are known.
 func (s *Shards) decode(d *decoder, path string, n *node) bool {
+	least, most := 1, maxShards
 	if n.kind == sequence {
 		specs := []ShardSpec(*s)
-		ok := d.list(path, n, reflect.ValueOf(&specs).Elem())
+		ok := d.list(path, n, reflect.ValueOf(&specs).Elem(), described{min: &least, max: &most})
 		*s = specs
 		return ok
 	}
@@ -98,7 +99,6 @@ func (s *Shards) decode(d *decoder, path string, n *node) bool {
 		return d.refuse(path, n, "a count or a list", "write a number, or a list of {id: s01, zone: a, weight: 1}")
 	}
 	var count int
-	least, most := 1, maxShards
 	if !d.integer(path, n, reflect.ValueOf(&count).Elem(), described{min: &least, max: &most}) {
 		return false
 	}
