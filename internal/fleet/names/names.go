@@ -22,6 +22,12 @@ const (
 	TagRole = "cellwall:role"
 )
 
+// PartitionKey and SortKey are the attributes, both strings, that make up the key of every table.
+const (
+	PartitionKey = "pk"
+	SortKey      = "sk"
+)
+
 // Alias is the alias through which every function is invoked.
 const Alias = "live"
 
