@@ -1,4 +1,17 @@
 // Package routing sends an authenticated tenant's request to one shard of its own subset.
+//
+// An Engine holds the rules: whom to serve, which shards may be asked, in which order, and when a
+// request may be repeated. How a request arrived (package handler) and how it reaches a shard (the
+// Transport adapters) is outside. The rules:
+//
+//  1. A tenant that the directory does not know, or that lives in another cell, is refused. There is no
+//     default shard.
+//  2. Only members of the tenant's subset are ever asked: its pins, or what the scheme computes.
+//  3. Health orders the members and never removes one.
+//  4. A request is sent at most twice, the second time to another member, and only when its method is
+//     idempotent (RFC 9110, section 9.2.2) or the first attempt provably had no effect.
+//  5. Nothing that a client sends reaches a shard under a cellwall-* header, and no answer tells a client
+//     which shard gave it.
 package routing
 
 import (
@@ -8,6 +21,10 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 )
+
+// MaxBody is the largest body of a request or response, in bytes: what one synchronous Lambda
+// invocation carries (Lambda quotas, invocation payload).
+const MaxBody = 6 << 20
 
 // Request is one tenant request, free of how it arrived. The engine does not change it.
 type Request struct {
@@ -25,7 +42,8 @@ type Response struct {
 	Body   []byte
 }
 
-// Call is what a shard is told beside the request: on whose behalf, and at which epoch.
+// Call is what a shard is told beside the request: on whose behalf, and at which epoch. The request that
+// a Transport gets carries the same in its cellwall-* headers.
 type Call struct {
 	Tenant string
 	Epoch  uint64
@@ -33,7 +51,8 @@ type Call struct {
 }
 
 // Transport carries a request to one shard. An error means that no answer of the service came back;
-// wrap ErrNotSent when the request provably had no effect.
+// wrap ErrNotSent when the request provably had no effect, context.DeadlineExceeded when the shard took
+// too long, and ErrTooLarge when this transport can never carry it. Send keeps nothing of req.
 type Transport interface {
 	Send(ctx context.Context, call Call, req *Request) (*Response, error)
 }
@@ -41,6 +60,9 @@ type Transport interface {
 // ErrNotSent marks a failure before the request could have had any effect, so that it may be repeated
 // whatever its method.
 var ErrNotSent = errors.New("request was not sent")
+
+// ErrTooLarge marks a request that is larger than its transport carries.
+var ErrTooLarge = errors.New("request is too large")
 
 // Directory is what the engine needs of the directory.
 type Directory interface {

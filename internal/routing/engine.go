@@ -1,0 +1,249 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/placement"
+)
+
+// Config is what an Engine is made of. All but the last three fields are needed.
+type Config struct {
+	Cell       string               // the cell that this router belongs to
+	Scheme     placement.Scheme     // of the whole cell
+	Key        []byte               // the cell's placement key
+	Shards     []string             // ids of the cell's shards, in the order of the fleet
+	PerTenant  map[string]int       // shards per tenant by size class, "" for the default; 1 to len(Shards)
+	Directory  Directory            //
+	Routes     []Route              // the first that matches wins
+	Transports map[string]Transport // by Route.Via
+	Timeout    time.Duration        // for one request, both attempts together
+
+	Now     func() time.Time // default time.Now
+	Pick    func(n int) int  // a number from 0 to n-1, to spread load with; default random
+	Observe func(Outcome)    // told of each request when it is answered; default nobody
+}
+
+// Outcome is what became of one request, for logs and metrics of the operators. It names shards and must
+// not reach a tenant.
+type Outcome struct {
+	Tenant   string
+	Status   int // as answered to the client
+	Attempts []Attempt
+	Err      error // why the engine itself refused or gave up; nil when a shard's answer was passed on
+}
+
+// Attempt is one sending to one shard.
+type Attempt struct {
+	Shard  string
+	Status int           // 0 when no answer came
+	Err    error         // nil when an answer came
+	Took   time.Duration //
+}
+
+// Engine routes requests by the rules of this package. It is safe for concurrent use.
+type Engine struct {
+	Config
+	subsets map[string]placement.Subsets // by size class
+	routes  routes
+	health  *health
+}
+
+// New checks a configuration. After that, serving cannot meet a broken one.
+func New(c Config) (*Engine, error) {
+	rs, err := newRoutes(c.Routes)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rs {
+		if c.Transports[r.via] == nil {
+			return nil, fmt.Errorf("routes go via %s, for which there is no transport", r.via)
+		}
+	}
+	switch {
+	case c.Cell == "" || c.Directory == nil || c.Timeout <= 0:
+		return nil, errors.New("a router needs a cell, a directory and a time limit")
+	}
+	subsets, err := newSubsets(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Pick == nil {
+		c.Pick = rand.IntN
+	}
+	if c.Observe == nil {
+		c.Observe = func(Outcome) {}
+	}
+	return &Engine{Config: c, subsets: subsets, routes: rs, health: newHealth(c.Shards, c.Now, c.Pick)}, nil
+}
+
+// newSubsets prepares the scheme for every size class.
+func newSubsets(c Config) (map[string]placement.Subsets, error) {
+	shards := make([]placement.Shard, len(c.Shards))
+	for i, id := range c.Shards {
+		shards[i] = placement.Shard{ID: id, Weight: 1}
+	}
+	placer, err := placement.New(c.Scheme, c.Key, shards)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := c.PerTenant[""]; !ok {
+		return nil, errors.New(`shards per tenant: the default class "" is missing`)
+	}
+	subsets := make(map[string]placement.Subsets, len(c.PerTenant))
+	for class, k := range c.PerTenant {
+		if subsets[class], err = placer.PerTenant(k); err != nil {
+			return nil, fmt.Errorf("size class %q: %w", class, err)
+		}
+	}
+	return subsets, nil
+}
+
+// Serve answers one request of a tenant, whose id the caller took from a verified token; "" means that
+// there was none. It always answers; what no shard answered is a problem document (RFC 9457).
+func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Response {
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	defer cancel()
+	s := serving{Engine: e, out: Outcome{Tenant: tenant}, req: req}
+	resp := s.serve(ctx)
+	s.out.Status = resp.Status
+	e.Observe(s.out)
+	return resp
+}
+
+// serving is one request on its way.
+type serving struct {
+	*Engine
+	req *Request
+	via Transport
+	out Outcome
+}
+
+func (s *serving) serve(ctx context.Context) *Response {
+	if !directory.ValidTenant(s.out.Tenant) {
+		return s.refuse(http.StatusUnauthorized, "a verified token that names one tenant is needed", nil)
+	}
+	via, err := s.routes.match(s.req.Path)
+	switch {
+	case !token(s.req.Method):
+		return s.refuse(http.StatusBadRequest, "the method is not valid", nil)
+	case s.req.Method == http.MethodConnect, s.req.Method == http.MethodTrace:
+		// A tunnel is no request of a tenant, and TRACE would show the client what the shard was told.
+		return s.refuse(http.StatusNotImplemented, "this method is not supported", nil)
+	case errors.Is(err, errNoRoute):
+		return s.refuse(http.StatusNotFound, "nothing is served under this path", err)
+	case err != nil:
+		return s.refuse(http.StatusBadRequest, err.Error(), err)
+	case len(s.req.Body) > MaxBody:
+		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
+	}
+	s.via = s.Transports[via]
+
+	entry, refusal := s.look(ctx)
+	if refusal != nil {
+		return refusal
+	}
+	order, refusal := s.order(entry)
+	if refusal != nil {
+		return refusal
+	}
+	repeatable := idempotent(s.req.Method)
+	first := s.attempt(ctx, entry, order[0], repeatable && len(order) > 1)
+	if !first.failed() || !repeatable && !first.noEffect() || ctx.Err() != nil {
+		return s.answer(first)
+	}
+	order = order[1:]
+	if first.misdirected() {
+		// The shard knows better where the tenant lives. Only a higher epoch is news.
+		if fresh, refusal := s.look(ctx); refusal == nil && fresh.Epoch > entry.Epoch {
+			if order, refusal = s.order(fresh); refusal != nil {
+				return refusal
+			}
+			entry = fresh
+		}
+	}
+	if len(order) == 0 {
+		return s.answer(first)
+	}
+	return s.answer(s.attempt(ctx, entry, order[0], false))
+}
+
+// look reads the tenant's entry, and refuses whoever is not served here.
+func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
+	entry, err := s.Directory.Get(ctx, s.out.Tenant)
+	switch {
+	case errors.Is(err, directory.ErrNotFound):
+		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here", err)
+	case err != nil:
+		return entry, s.refuse(http.StatusServiceUnavailable, "the tenant could not be looked up; nothing was done", err).retryAfter(1)
+	case entry.Cell != s.Cell:
+		// The same words as for a tenant that is nowhere: where it lives is no business of the asker.
+		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here",
+			fmt.Errorf("tenant lives in cell %q", entry.Cell))
+	case entry.State == directory.Moving && !safe(s.req.Method):
+		return entry, s.refuse(http.StatusServiceUnavailable, "writes are held for a moment; nothing was done",
+			errors.New("tenant is moving")).retryAfter(2)
+	case entry.State != directory.Active && entry.State != directory.Moving:
+		return entry, s.refuse(http.StatusForbidden, "this tenant is suspended",
+			fmt.Errorf("tenant is %q", entry.State))
+	}
+	return entry, nil
+}
+
+// order returns the members of the entry's subset, at least one, in the order in which to ask them.
+func (s *serving) order(entry directory.Entry) ([]string, *Response) {
+	misconfigured := func(format string, args ...any) *Response {
+		return s.refuse(http.StatusServiceUnavailable, "the tenant cannot be served at the moment; nothing was done",
+			fmt.Errorf(format, args...))
+	}
+	var members []string
+	if len(entry.Pins) > 0 {
+		members = slices.DeleteFunc(slices.Clone(entry.Pins), func(id string) bool { return s.health.shards[id] == nil })
+		if len(members) == 0 {
+			return nil, misconfigured("none of the pinned shards %q is in this cell", entry.Pins)
+		}
+	} else {
+		subsets, ok := s.subsets[entry.Size]
+		if !ok {
+			// Any other k would be another subset, in which the tenant's state is not.
+			return nil, misconfigured("size class %q is not declared in this cell", entry.Size)
+		}
+		for _, i := range subsets.Append(nil, entry.Tenant) {
+			members = append(members, s.Shards[i])
+		}
+	}
+	return s.health.order(members, idempotent(s.req.Method)), nil
+}
+
+// refuse answers without having asked a shard, or having asked in vain.
+func (s *serving) refuse(status int, detail string, why error) *Response {
+	if why == nil {
+		why = errors.New(detail)
+	}
+	s.out.Err = why
+	return Problem(status, detail)
+}
+
+// idempotent says whether a method may be repeated without another effect (RFC 9110, section 9.2.2).
+// TRACE, which is too, never comes this far.
+func idempotent(method string) bool {
+	return safe(method) || method == http.MethodPut || method == http.MethodDelete
+}
+
+// safe says whether a method only reads (RFC 9110, section 9.2.1).
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	}
+	return false
+}

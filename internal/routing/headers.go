@@ -1,0 +1,99 @@
+package routing
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Headers that the router sets for a shard, and that reach it from nobody else.
+const (
+	HeaderTenant = "Cellwall-Tenant" // the tenant, as EncodeTenant writes it
+	HeaderEpoch  = "Cellwall-Epoch"  // the directory entry's epoch, decimal
+	HeaderShard  = "Cellwall-Shard"  // the shard that is meant, so that it can refuse what is another's
+)
+
+// headerPrefix is cellwall's own part of the header namespace.
+const headerPrefix = "cellwall-"
+
+// hopByHop are the headers that concern one connection only (RFC 9110, section 7.6.1), with those that
+// older software treats so. Expect is answered by whoever received the request.
+var hopByHop = map[string]bool{
+	"connection": true, "keep-alive": true, "proxy-connection": true, "proxy-authenticate": true,
+	"proxy-authorization": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+	"expect": true,
+}
+
+// forShard returns the headers that a shard gets: the client's, without those that are the router's or
+// the connection's, and with the router's own.
+func forShard(client http.Header, call Call) http.Header {
+	h := endToEnd(client)
+	h.Del("Content-Length") // each transport states the length of what it carries
+	h.Set(HeaderTenant, EncodeTenant(call.Tenant))
+	h.Set(HeaderEpoch, strconv.FormatUint(call.Epoch, 10))
+	h.Set(HeaderShard, call.Shard)
+	return h
+}
+
+// forClient returns the headers that a client gets of a shard's answer. The length is kept where it
+// describes a body that is not there.
+func forClient(shard http.Header, method string, status int) http.Header {
+	h := endToEnd(shard)
+	if method != http.MethodHead && status != http.StatusNotModified {
+		h.Del("Content-Length")
+	}
+	return h
+}
+
+// endToEnd copies the headers that travel on, under canonical names.
+func endToEnd(in http.Header) http.Header {
+	named := map[string]bool{}
+	for name, values := range in {
+		if fold(name) == "connection" {
+			for _, value := range values {
+				for option := range strings.SplitSeq(value, ",") {
+					named[fold(strings.TrimSpace(option))] = true
+				}
+			}
+		}
+	}
+	out := make(http.Header, len(in)+3)
+	for name, values := range in {
+		key := fold(name)
+		if !token(name) || strings.HasPrefix(key, headerPrefix) || hopByHop[key] || named[key] {
+			continue
+		}
+		canonical := http.CanonicalHeaderKey(name)
+		for _, value := range values {
+			if printable(value) {
+				out[canonical] = append(out[canonical], value)
+			}
+		}
+	}
+	return out
+}
+
+// fold makes names equal that some server takes for the same: CGI, WSGI and others read an underscore
+// as a hyphen, so that cellwall_tenant would arrive as cellwall-tenant.
+func fold(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+
+// token says whether name may name a header (RFC 9110, section 5.6.2).
+func token(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// printable says whether a value can stand in a header: no control byte but the tab.
+func printable(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,44 @@
+package routing
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// TypeMaybeDone is the problem type of a request whose effect is not known: it was sent, no answer came,
+// and its method does not allow the router to send it again.
+const TypeMaybeDone = "tag:cellwall.dev,2026:maybe-done"
+
+// problem is a problem document (RFC 9457).
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Problem is an answer of the router's own, as a problem document (RFC 9457) of the type about:blank.
+// detail is for the client: it names no shard, no host and no other tenant.
+func Problem(status int, detail string) *Response {
+	return problemOf("about:blank", status, detail)
+}
+
+func problemOf(kind string, status int, detail string) *Response {
+	// A struct of strings and an int always encodes.
+	body, _ := json.Marshal(problem{kind, http.StatusText(status), status, detail})
+	header := http.Header{
+		"Content-Type":  {"application/problem+json"},
+		"Cache-Control": {"no-store"},
+	}
+	if status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	return &Response{Status: status, Header: header, Body: body}
+}
+
+// retryAfter adds when to ask again, in seconds.
+func (r *Response) retryAfter(seconds int) *Response {
+	r.Header.Set("Retry-After", strconv.Itoa(seconds))
+	return r
+}

@@ -1,0 +1,118 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Ways to a shard, as routes name them.
+const (
+	ViaLambda = "lambda"
+	ViaHTTP   = "http"
+	ViaQueue  = "queue"
+)
+
+// Route sends the paths that match it by one transport.
+type Route struct {
+	Path string `json:"path"` // begins with /; a trailing /* stands for the rest, which may be empty
+	Via  string `json:"via"`  // one of the ways to a shard
+}
+
+var (
+	errNoRoute   = errors.New("no route matches the path")
+	errAmbiguous = errors.New("the path can be read in more than one way")
+	errBadPath   = errors.New("the path is not a valid URL path")
+)
+
+// routes are tried in order; the first match wins. Patterns are compared byte for byte.
+type routes []route
+
+type route struct {
+	pattern string // without the star
+	rest    bool   // the star was there
+	via     string
+}
+
+func newRoutes(given []Route) (routes, error) {
+	if len(given) == 0 {
+		return nil, errors.New("no routes: give at least one, such as /* via lambda")
+	}
+	rs := make(routes, len(given))
+	for i, r := range given {
+		pattern, rest := strings.CutSuffix(r.Path, "/*")
+		if rest {
+			pattern += "/"
+		}
+		if !strings.HasPrefix(pattern, "/") || strings.Contains(pattern, "*") {
+			return nil, fmt.Errorf("route %q: a path begins with / and has no * but a trailing /*", r.Path)
+		}
+		if decoded, err := url.PathUnescape(pattern); err != nil || tidy(decoded) != pattern {
+			return nil, fmt.Errorf("route %q: a path is plain: no percent-encoding, dot segments or empty segments", r.Path)
+		}
+		if r.Via != ViaLambda && r.Via != ViaHTTP && r.Via != ViaQueue {
+			return nil, fmt.Errorf("route %q: via %q: want %s, %s or %s", r.Path, r.Via, ViaLambda, ViaHTTP, ViaQueue)
+		}
+		rs[i] = route{pattern, rest, r.Via}
+	}
+	return rs, nil
+}
+
+// match returns the way of the first route that matches a percent-encoded path.
+//
+// Services differ in how they read a path: as it is written, or decoded, with encoded slashes,
+// backslashes, dot segments and doubled slashes resolved. A path that would take another route when
+// read the second way is refused, so that nobody can pick a route by spelling.
+func (rs routes) match(rawPath string) (via string, err error) {
+	if !strings.HasPrefix(rawPath, "/") || strings.ContainsAny(rawPath, "?#") {
+		return "", errBadPath
+	}
+	decoded, err := url.PathUnescape(rawPath)
+	if err != nil || strings.Contains(decoded, "\x00") {
+		return "", errBadPath
+	}
+	written := rs.first(unescapeSegments(rawPath))
+	if written != rs.first(tidy(strings.ReplaceAll(decoded, `\`, "/"))) {
+		return "", errAmbiguous
+	}
+	if written < 0 {
+		return "", errNoRoute
+	}
+	return rs[written].via, nil
+}
+
+// unescapeSegments decodes everything but encoded slashes, which stay part of their segment. rawPath
+// was found valid.
+func unescapeSegments(rawPath string) string {
+	if !strings.Contains(rawPath, "%") {
+		return rawPath
+	}
+	segments := strings.Split(rawPath, "/")
+	for i, s := range segments {
+		s, _ = url.PathUnescape(s)
+		segments[i] = strings.ReplaceAll(s, "/", "%2F")
+	}
+	return strings.Join(segments, "/")
+}
+
+// tidy resolves dot segments and doubled slashes, and keeps a trailing slash.
+func tidy(p string) string {
+	clean := path.Clean(p)
+	last := p[strings.LastIndexByte(p, '/')+1:]
+	if clean != "/" && (last == "" || last == "." || last == "..") {
+		clean += "/"
+	}
+	return clean
+}
+
+// first returns the index of the first route that matches, -1 when none does.
+func (rs routes) first(p string) int {
+	for i, r := range rs {
+		if p == r.pattern || r.rest && strings.HasPrefix(p, r.pattern) {
+			return i
+		}
+	}
+	return -1
+}
