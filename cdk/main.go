@@ -1,21 +1,24 @@
-// Command cdk is the CDK app of cellwall: it reads fleet.yaml and synthesises one Stage per cell.
+// Command cdk is the CDK app of cellwall: it reads fleet.yaml and stamps one Stage per cell. cdk.json
+// names it, so it runs inside cdk synth and cdk deploy.
+//
+// Settings of the context (-c KEY=VALUE): fleet=FILE, cell=NAME for one cell alone, arch=x86_64 for
+// functions that were built for that instead of arm64.
 package main
 
 import (
-	"github.com/aws/aws-cdk-go/awscdk/v2"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awsautoscaling"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awsroute53targets"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awss3"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
-	_ "github.com/aws/aws-cdk-go/awscdk/v2/awsssm"
+	"fmt"
+	"os"
+
 	"github.com/aws/jsii-runtime-go"
+
+	"cellwall.dev/cellwall/cdk/stamp"
 )
 
 func main() {
-	defer jsii.Close()
-	app := awscdk.NewApp(nil)
-	app.Synth(nil)
+	err := stamp.Run(stamp.Options{})
+	jsii.Close()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 }

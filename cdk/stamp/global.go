@@ -1,0 +1,79 @@
+package stamp
+
+import (
+	"slices"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// globalStackID is the id of the global stack in the app, beside the cells' names.
+const globalStackID = "global"
+
+// newGlobal is the one stack that belongs to no cell: the tenant directory, a global table with a
+// replica in every region that the fleet names. Its keys are those of every table of ours
+// (names.PartitionKey, names.SortKey); an entry is TENANT#<id>, ENTRY.
+func newGlobal(app awscdk.App, f *fleet.Fleet) {
+	home := f.Directory
+	st := newStack(app, globalStackID, names.ForFleet(f.Service).Stack(), "Tenant directory of "+f.Service,
+		&awscdk.Environment{Account: str(home.Account), Region: str(home.Region)},
+		map[string]string{names.TagService: f.Service})
+
+	replicas := make([]*awsdynamodb.ReplicaTableProps, 0, len(home.Replicas))
+	regions := slices.Clone(home.Replicas)
+	slices.Sort(regions)
+	for _, region := range regions {
+		replicas = append(replicas, &awsdynamodb.ReplicaTableProps{
+			Region:                           str(region),
+			DeletionProtection:               yes,
+			PointInTimeRecoverySpecification: pointInTime(),
+			ResourcePolicy:                   directoryPolicy(f, region),
+		})
+	}
+	awsdynamodb.NewTableV2(st, str("Directory"), &awsdynamodb.TablePropsV2{
+		TableName:                        str(names.ForFleet(f.Service).DirectoryTable()),
+		PartitionKey:                     stringKey(names.PartitionKey),
+		SortKey:                          stringKey(names.SortKey),
+		Billing:                          awsdynamodb.Billing_OnDemand(nil),
+		DeletionProtection:               yes,
+		PointInTimeRecoverySpecification: pointInTime(),
+		RemovalPolicy:                    awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
+		ResourcePolicy:                   directoryPolicy(f, home.Region),
+		Replicas:                         &replicas,
+	})
+}
+
+// directoryARN is the directory's table in one region.
+func directoryARN(f *fleet.Fleet, region string) string {
+	return arn("dynamodb", region, f.Directory.Account, "table/"+names.ForFleet(f.Service).DirectoryTable())
+}
+
+// directoryPolicy lets the routers, which may live in other accounts, read single entries: whole
+// accounts are named as principals, since a role must exist to be named, and the condition narrows
+// them to the routers' roles.
+func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
+	var accounts []string
+	for _, c := range f.Cells {
+		accounts = append(accounts, c.Account)
+	}
+	slices.Sort(accounts)
+	accounts = slices.Compact(accounts)
+	principals := make([]awsiam.IPrincipal, len(accounts))
+	roles := make([]string, len(accounts))
+	for i, a := range accounts {
+		principals[i] = awsiam.NewAccountPrincipal(a)
+		roles[i] = "arn:" + partition(region) + ":iam::" + a + ":role/" + names.ForFleet(f.Service).RouterRoles()
+	}
+	return awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: list(
+		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Sid:        str("RoutersReadEntries"),
+			Principals: &principals,
+			Actions:    strs("dynamodb:GetItem"),
+			Resources:  strs(directoryARN(f, region)),
+			Conditions: &map[string]any{"ArnLike": map[string]any{"aws:PrincipalArn": roles}},
+		}))})
+}

@@ -1,0 +1,125 @@
+package stamp
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// network is the part of a cell's core that other resources are put into. In the core stack it holds
+// the resources themselves, in a shard's stack what the parameters say of them.
+type network struct {
+	vpc      awsec2.IVpc
+	subnets  []awsec2.ISubnet // one a zone, in the fleet's order of zones
+	routerSG awsec2.ISecurityGroup
+	hosts    awsroute53.IPrivateHostedZone // the cell's private DNS zone
+}
+
+// placed puts a resource into the cell's subnets.
+func (n network) placed() *awsec2.SubnetSelection {
+	return &awsec2.SubnetSelection{Subnets: &n.subnets}
+}
+
+// newNetwork is the cell's own network, or the one that the fleet imports, with what is ours in it.
+func newNetwork(core awscdk.Stack, p *plan) network {
+	var n network
+	if p.cell.VPC == nil {
+		n = ownNetwork(core, p)
+	} else {
+		n = importedNetwork(core, p, *p.cell.VPC)
+	}
+	n.routerSG = routerSecurityGroup(core, n.vpc)
+	n.hosts = awsroute53.NewPrivateHostedZone(core, str("Hosts"), &awsroute53.PrivateHostedZoneProps{
+		ZoneName: str(p.names.Zone()), Vpc: n.vpc})
+	if p.cell.VPC == nil {
+		addEndpoints(core, p, n)
+	}
+	return n
+}
+
+// ownNetwork has one subnet a zone and no way out: no internet gateway and no NAT, which would be a
+// shared thing that fails for every shard at once. The subnets are made here and not by Vpc, which
+// numbers them: a zone's letter gives its subnet both id and block.
+func ownNetwork(core awscdk.Stack, p *plan) network {
+	vpc := awsec2.NewVpc(core, str("Vpc"), &awsec2.VpcProps{
+		IpAddresses:                  awsec2.IpAddresses_Cidr(str(p.cell.CIDR)),
+		AvailabilityZones:            strs(p.zones()...),
+		SubnetConfiguration:          &[]*awsec2.SubnetConfiguration{},
+		NatGateways:                  num(0),
+		RestrictDefaultSecurityGroup: no, // it would bring a custom resource into every cell
+	})
+	blocks, err := subnetBlocks(p.cell.CIDR, p.cell.Zones)
+	if err != nil {
+		panic(err) // unreachable: plan.check asked the same
+	}
+	n := network{vpc: vpc}
+	for i, zone := range p.cell.Zones {
+		subnet := awsec2.NewPrivateSubnet(core, str("Subnet-"+zone), &awsec2.PrivateSubnetProps{
+			VpcId: vpc.VpcId(), AvailabilityZone: str(p.zones()[i]), CidrBlock: str(blocks[zone])})
+		n.subnets = append(n.subnets, subnet)
+	}
+	return n
+}
+
+// importedNetwork is a network of somebody else's. Its owner sees to the ways out, for the services
+// that addEndpoints names: a second endpoint with the same private name would be refused.
+func importedNetwork(core awscdk.Stack, p *plan, v fleet.VPC) network {
+	n := network{vpc: awsec2.Vpc_FromVpcAttributes(core, str("Vpc"), &awsec2.VpcAttributes{
+		VpcId: str(v.ID), AvailabilityZones: strs(p.zones()...)})}
+	for i, zone := range p.cell.Zones {
+		n.subnets = append(n.subnets, importedSubnet(core, zone, v.Subnets[zone], p.zones()[i]))
+	}
+	return n
+}
+
+// importedSubnet is a subnet by its id.
+func importedSubnet(st awscdk.Stack, zone, id, fullZone string) awsec2.ISubnet {
+	subnet := awsec2.Subnet_FromSubnetAttributes(st, str("Subnet-"+zone), &awsec2.SubnetAttributes{
+		SubnetId: str(id), AvailabilityZone: str(fullZone)})
+	awscdk.Validations_Of(subnet).Acknowledge(&awscdk.Acknowledgment{
+		Id: str("@aws-cdk/aws-ec2:noSubnetRouteTableId"), Reason: str("nothing here changes routes")})
+	return subnet
+}
+
+// routerSecurityGroup lets the router call AWS and the shards' load balancers, and nobody call it.
+func routerSecurityGroup(core awscdk.Stack, vpc awsec2.IVpc) awsec2.ISecurityGroup {
+	sg := awsec2.NewSecurityGroup(core, str("RouterGroup"), &awsec2.SecurityGroupProps{
+		Vpc: vpc, AllowAllOutbound: no, Description: str("Router: out to AWS and to the shards, in from nowhere")})
+	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS, through the endpoints"), nil)
+	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(listenerPort)), str("the shards' load balancers"), nil)
+	return sg
+}
+
+// addEndpoints are the ways out of a cell's own network. The two gateway endpoints cost nothing. An
+// interface endpoint costs about 8 US dollars a month and zone, whatever travels through it, so only
+// those stand here that the router cannot do without: the key store, and the transports that the
+// fleet's shards have. Three in three zones are about 70 dollars a month and cell; NAT gateways in
+// three zones would be about 100, and would let everything out.
+//
+// Functions write their logs without the network, and the shards' slices are outside of it; instances
+// reach their archive, bucket and tables through the gateways.
+func addEndpoints(core awscdk.Stack, p *plan, n network) {
+	gateway := func(id string, service awsec2.IGatewayVpcEndpointService) {
+		awsec2.NewGatewayVpcEndpoint(core, str(id), &awsec2.GatewayVpcEndpointProps{
+			Vpc: n.vpc, Service: service, Subnets: list(n.placed())})
+	}
+	gateway("ToDynamoDB", awsec2.GatewayVpcEndpointAwsService_DYNAMODB())
+	gateway("ToS3", awsec2.GatewayVpcEndpointAwsService_S3())
+
+	sg := awsec2.NewSecurityGroup(core, str("EndpointGroup"), &awsec2.SecurityGroupProps{
+		Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoints: in from the router")})
+	sg.AddIngressRule(n.routerSG, awsec2.Port_Tcp(num(443)), str("router"), nil)
+	inside := func(id string, service awsec2.IInterfaceVpcEndpointService) {
+		awsec2.NewInterfaceVpcEndpoint(core, str(id), &awsec2.InterfaceVpcEndpointProps{
+			Vpc: n.vpc, Service: service, Subnets: n.placed(), Open: no, PrivateDnsEnabled: yes, SecurityGroups: list[awsec2.ISecurityGroup](sg)})
+	}
+	inside("ToSecretsManager", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER())
+	if p.fleet.Shard.Lambda != nil {
+		inside("ToLambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA())
+	}
+	if p.fleet.Shard.Queue != nil {
+		inside("ToSQS", awsec2.InterfaceVpcEndpointAwsService_SQS())
+	}
+}

@@ -1,0 +1,150 @@
+package stamp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// routerTimeout ends a routed request before API Gateway does, which gives up after 30 s.
+const routerTimeout = 29
+
+// firstKeyVersion is the version under which a new cell's placement key is generated.
+const firstKeyVersion = "1"
+
+// routerEnvironment is what the router is told. lambda/router reads exactly these.
+func routerEnvironment(p *plan) (map[string]string, error) {
+	type route struct {
+		Path   string `json:"path"`
+		Via    string `json:"via"`
+		Fanout bool   `json:"fanout,omitempty"`
+	}
+	routes := make([]route, len(p.fleet.Routes))
+	for i, r := range p.fleet.Routes {
+		routes[i] = route{r.Path, r.Via, r.Fanout}
+	}
+	perTenant := map[string]int{"": p.fleet.Placement.PerTenant} // "" is the default size
+	for size, s := range p.fleet.Placement.Sizes {
+		perTenant[size] = s.PerTenant
+	}
+	shards := make([]string, len(p.shards))
+	for i, s := range p.shards {
+		shards[i] = s.id
+	}
+	routesJSON, err := json.Marshal(routes)
+	if err != nil {
+		return nil, fmt.Errorf("routes cannot be told to the router: %w", err)
+	}
+	perTenantJSON, err := json.Marshal(perTenant)
+	if err != nil {
+		return nil, fmt.Errorf("placement.sizes cannot be told to the router: %w", err)
+	}
+	return map[string]string{
+		"CELLWALL_SERVICE":          p.fleet.Service,
+		"CELLWALL_CELL":             p.cell.Name,
+		"CELLWALL_TENANT_CLAIM":     p.fleet.Auth.Claim,
+		"CELLWALL_SCHEME":           p.fleet.Placement.Scheme,
+		"CELLWALL_PER_TENANT":       string(perTenantJSON),
+		"CELLWALL_SHARDS":           strings.Join(shards, ","),
+		"CELLWALL_KEY_SECRET":       p.names.PlacementKey(),
+		"CELLWALL_KEY_VERSION":      firstKeyVersion,
+		"CELLWALL_DIRECTORY":        p.directoryARN(),
+		"CELLWALL_DIRECTORY_REGION": p.directoryRegion(),
+		"CELLWALL_ROUTES":           string(routesJSON),
+	}, nil
+}
+
+// newRouter is the cell's routing function, by its alias.
+func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secret) awslambda.Alias {
+	logs := newLogGroup(core, "RouterLogs", p.names.LogGroup("router"))
+	role := routerRole(core, p, logs)
+	key.GrantRead(role, nil)
+	fn := awslambda.NewFunction(core, str("Router"), &awslambda.FunctionProps{
+		FunctionName:                 str(p.names.Router()),
+		Description:                  str("Routes tenants of cell " + p.cell.Name + " to their shards"),
+		Runtime:                      awslambda.Runtime_PROVIDED_AL2023(),
+		Architecture:                 architecture(p.arch),
+		Handler:                      str("bootstrap"),
+		Code:                         awslambda.Code_FromAsset(str(p.routerDir), nil),
+		Role:                         role,
+		LogGroup:                     logs,
+		MemorySize:                   num(p.fleet.Router.Memory),
+		Timeout:                      seconds(routerTimeout),
+		ReservedConcurrentExecutions: num(p.fleet.Router.ReservedConcurrency),
+		Vpc:                          n.vpc,
+		VpcSubnets:                   n.placed(),
+		SecurityGroups:               list(n.routerSG),
+		Environment:                  variables(p.routerEnv),
+	})
+	return awslambda.NewAlias(core, str("RouterLive"), &awslambda.AliasProps{
+		AliasName: str(names.Alias), Version: fn.CurrentVersion()})
+}
+
+// routerRole may do what routing needs: call the cell's shards, all of them, present and to come, by
+// the pattern of their names; read single directory entries; write its log.
+func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
+	role := awsiam.NewRole(core, str("RouterRole"), &awsiam.RoleProps{
+		RoleName:    str(p.names.RouterRole()), // the directory's policy in another account goes by this name
+		AssumedBy:   awsiam.NewServicePrincipal(str("lambda.amazonaws.com"), nil),
+		Description: str("Router of cell " + p.cell.Name + " of " + p.fleet.Service),
+	})
+	logs.GrantWrite(role)
+	if p.fleet.Shard.Lambda != nil {
+		role.AddToPolicy(allow([]string{"lambda:InvokeFunction"}, p.arn("lambda", "function:"+workerPattern(p.names))))
+	}
+	if p.fleet.Shard.Queue != nil {
+		role.AddToPolicy(allow([]string{"sqs:SendMessage"}, p.arn("sqs", queuePattern(p.names))))
+	}
+	role.AddToPolicy(allow([]string{"dynamodb:GetItem"}, p.directoryARN()))
+
+	// Lambda itself attaches the function to the network in the role's name. None of these actions
+	// can be narrowed to a resource that exists before the function does; the denial keeps them from
+	// the function's own code (AWS Lambda developer guide, VPC permissions).
+	attach := []string{"ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface",
+		"ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses"}
+	role.AddToPolicy(allow(attach, "*"))
+	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Effect:    awsiam.Effect_DENY,
+		Actions:   strs(attach...),
+		Resources: strs("*"),
+		Conditions: &map[string]any{"ArnEquals": map[string]any{
+			"lambda:SourceFunctionArn": p.arn("lambda", "function:"+p.names.Router())}},
+	}))
+	return role
+}
+
+// newAPI is the cell's ingress: an HTTP API that verifies the token and hands everything to the router.
+func newAPI(core awscdk.Stack, p *plan, router awslambda.Alias) {
+	auth := p.fleet.Auth
+	awsapigatewayv2.NewHttpApi(core, str("Api"), &awsapigatewayv2.HttpApiProps{
+		ApiName:     str(p.names.API()),
+		Description: str("Ingress of cell " + p.cell.Name + " of " + p.fleet.Service),
+		DefaultAuthorizer: awsapigatewayv2authorizers.NewHttpJwtAuthorizer(str("Token"), str(auth.Issuer),
+			&awsapigatewayv2authorizers.HttpJwtAuthorizerProps{JwtAudience: strs(auth.Audience)}),
+		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(str("Router"), router, nil),
+	})
+}
+
+// newLogGroup keeps a function's log for a month.
+func newLogGroup(st awscdk.Stack, id, name string) awslogs.LogGroup {
+	return awslogs.NewLogGroup(st, str(id), &awslogs.LogGroupProps{
+		LogGroupName: str(name), Retention: awslogs.RetentionDays_ONE_MONTH, RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+}
+
+func architecture(a Arch) awslambda.Architecture {
+	if a == X86 {
+		return awslambda.Architecture_X86_64()
+	}
+	return awslambda.Architecture_ARM_64()
+}

@@ -1,0 +1,101 @@
+package stamp
+
+import (
+	"strconv"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsautoscaling"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	elb "github.com/aws/aws-cdk-go/awscdk/v2/awselasticloadbalancingv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3assets"
+)
+
+// newService is the shard's HTTP service: instances in every zone of the cell behind one target
+// group, reached through a load balancer of the shard's own or of its group.
+func newService(st awscdk.Stack, p *plan, s shardPlan) {
+	core := reader{st, p}
+	n := core.network()
+	sg := awsec2.NewSecurityGroup(st, str("InstanceGroup"), &awsec2.SecurityGroupProps{
+		Vpc: n.vpc, AllowAllOutbound: no, Description: str("Instances of shard " + s.id + ": in from the load balancer, out to AWS")})
+	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS"), nil)
+	instances := newInstances(st, p, s, n, sg)
+	targets := newTargets(st, p, s, n, instances)
+
+	if s.group != "" {
+		g := core.group(s.group)
+		sg.AddIngressRule(g.sg, awsec2.Port_Tcp(num(p.service.Port)), str("load balancer of the group"), nil)
+		g.join(st, s, targets)
+		nameBalancer(st, s, n, g.alb)
+		return
+	}
+	alb := newBalancer(st, "Alb", s.names.LoadBalancer(), n, newBalancerGroup(st, "AlbGroup", n))
+	newListener(alb, elb.ListenerAction_Forward(list[elb.IApplicationTargetGroup](targets), nil))
+	nameBalancer(st, s, n, alb)
+}
+
+func newTargets(st awscdk.Stack, p *plan, s shardPlan, n network, instances awsautoscaling.AutoScalingGroup) elb.ApplicationTargetGroup {
+	return elb.NewApplicationTargetGroup(st, str("Targets"), &elb.ApplicationTargetGroupProps{
+		TargetGroupName: str(s.names.TargetGroup()), Vpc: n.vpc,
+		Port: num(p.service.Port), Protocol: elb.ApplicationProtocol_HTTP,
+		Targets:             list[elb.IApplicationLoadBalancerTarget](instances),
+		DeregistrationDelay: seconds(30), // as long as a routed request may last
+		HealthCheck: &elb.HealthCheck{Path: str(p.service.HealthPath), Interval: seconds(10), Timeout: seconds(5),
+			HealthyThresholdCount: num(2), UnhealthyThresholdCount: num(2)},
+	})
+}
+
+// newInstances is the shard's Auto Scaling group. It has no desired capacity, which a deployment
+// would set back to what it was before scaling.
+func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.ISecurityGroup) awsautoscaling.AutoScalingGroup {
+	h := p.service
+	return awsautoscaling.NewAutoScalingGroup(st, str("Instances"), &awsautoscaling.AutoScalingGroupProps{
+		AutoScalingGroupName: str(s.names.Group()),
+		Vpc:                  n.vpc, VpcSubnets: n.placed(),
+		LaunchTemplate: newTemplate(st, p, s, sg),
+		MinCapacity:    num(h.Min), MaxCapacity: num(h.Max),
+		HealthChecks: awsautoscaling.HealthChecks_WithAdditionalChecks(&awsautoscaling.AdditionalHealthChecksOptions{
+			AdditionalTypes: list(awsautoscaling.AdditionalHealthCheckType_ELB), GracePeriod: seconds(startTime)}),
+		UpdatePolicy: awsautoscaling.UpdatePolicy_RollingUpdate(&awsautoscaling.RollingUpdateOptions{
+			MaxBatchSize:          num(1),
+			MinInstancesInService: num(min(h.Min, h.Max-1)), // one at least must be replaceable
+			PauseTime:             seconds(startTime),
+			SuspendProcesses: list(awsautoscaling.ScalingProcess_AZ_REBALANCE, awsautoscaling.ScalingProcess_ALARM_NOTIFICATION,
+				awsautoscaling.ScalingProcess_SCHEDULED_ACTIONS),
+		}),
+	})
+}
+
+// startTime is the seconds that an instance may take from launch to its first healthy answer.
+const startTime = 120
+
+// newTemplate is how an instance of the shard is launched.
+func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup) awsec2.LaunchTemplate {
+	h := p.service
+	asset := awss3assets.NewAsset(st, str("Service"), &awss3assets.AssetProps{Path: str(h.archive.path)})
+	role := newStateRole(st, "InstanceRole", "ec2.amazonaws.com", "Instances of shard "+s.id+" of cell "+p.cell.Name, p, s)
+	// Not asset.GrantRead, which gives the whole bucket of every service's assets.
+	role.AddToPolicy(allow([]string{"s3:GetObject"},
+		"arn:"+partition(p.cell.Region)+":s3:::"+*asset.S3BucketName()+"/"+*asset.S3ObjectKey()))
+	env := map[string]string{"PORT": strconv.Itoa(h.Port), "AWS_REGION": p.cell.Region}
+	for k, v := range s.env {
+		env[k] = v
+	}
+	return awsec2.NewLaunchTemplate(st, str("Template"), &awsec2.LaunchTemplateProps{
+		InstanceType:  awsec2.NewInstanceType(str(h.InstanceType)),
+		MachineImage:  awsec2.MachineImage_GenericLinux(&map[string]*string{p.cell.Region: str(h.ami)}, nil),
+		SecurityGroup: sg,
+		Role:          role,
+		// Tokens alone, and no further than the instance itself.
+		RequireImdsv2: yes, HttpPutResponseHopLimit: num(1),
+		BlockDevices: list(&awsec2.BlockDevice{DeviceName: str(rootDevice), Volume: awsec2.BlockDeviceVolume_Ebs(num(8),
+			&awsec2.EbsDeviceOptions{Encrypted: yes, VolumeType: awsec2.EbsDeviceVolumeType_GP3})}),
+		UserData: awsec2.UserData_Custom(str(start{
+			Shard: s.id, Cell: p.cell.Name, Service: p.fleet.Service, Region: p.cell.Region,
+			Bucket: *asset.S3BucketName(), Key: *asset.S3ObjectKey(), SHA256: h.archive.sha256,
+			Command: h.Command, Port: h.Port, Env: envLines(env),
+		}.script())),
+	})
+}
+
+// rootDevice is the first disk of Amazon Linux 2023, which the fleet's images are made from.
+const rootDevice = "/dev/xvda"

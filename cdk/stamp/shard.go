@@ -1,0 +1,75 @@
+package stamp
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// buildShard fills one shard's stack with the parts that the fleet turns on. Nothing in it names a
+// resource of another shard.
+func buildShard(st awscdk.Stack, p *plan, s shardPlan) {
+	make := p.fleet.Shard
+	if make.Table != nil {
+		newTable(st, "Table", s.names.Table())
+	}
+	if make.Bucket != nil {
+		newBucket(st, "Bucket", s.names.Bucket(p.cell.Account, p.cell.Region))
+	}
+	if make.Lambda != nil {
+		slice := newSlice(st, p, s, *make.Lambda)
+		if make.Queue != nil {
+			newQueue(st, s, *make.Queue, *make.Lambda, slice)
+		}
+	}
+	if p.service != nil {
+		newService(st, p, s)
+	}
+}
+
+// newSlice is the shard's Lambda function with its own part of the account's concurrency, by its
+// alias. It is outside the cell's network: what it reaches are AWS's regional services.
+func newSlice(st awscdk.Stack, p *plan, s shardPlan, l fleet.Lambda) awslambda.Alias {
+	logs := newLogGroup(st, "WorkerLogs", s.names.LogGroup("worker"))
+	role := newStateRole(st, "WorkerRole", "lambda.amazonaws.com", "Lambda slice of shard "+s.id+" of cell "+p.cell.Name, p, s)
+	logs.GrantWrite(role)
+	fn := awslambda.NewFunction(st, str("Worker"), &awslambda.FunctionProps{
+		FunctionName:                 str(s.names.Worker()),
+		Description:                  str("Shard " + s.id + " of cell " + p.cell.Name + " of " + p.fleet.Service),
+		Runtime:                      awslambda.Runtime_PROVIDED_AL2023(),
+		Architecture:                 architecture(p.arch),
+		Handler:                      str("bootstrap"),
+		Code:                         awslambda.Code_FromAsset(str(p.workerDir), nil),
+		Role:                         role,
+		LogGroup:                     logs,
+		MemorySize:                   num(l.Memory),
+		Timeout:                      seconds(l.Timeout),
+		ReservedConcurrentExecutions: num(l.ReservedConcurrency),
+		Environment:                  variables(s.env),
+	})
+	return awslambda.NewAlias(st, str("WorkerLive"), &awslambda.AliasProps{
+		AliasName: str(names.Alias), Version: fn.CurrentVersion()})
+}
+
+// batchSize is the most messages that one invocation takes. With no batch window, the slice takes
+// what is there.
+const batchSize = 10
+
+// newQueue is the shard's queue, what it gives up on, and the slice as its consumer.
+func newQueue(st awscdk.Stack, s shardPlan, q fleet.Queue, l fleet.Lambda, slice awslambda.Alias) {
+	dead := awssqs.NewQueue(st, str("DeadLetters"), &awssqs.QueueProps{
+		QueueName: str(s.names.DeadLetters()), Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes,
+		RetentionPeriod: days(14)}) // the longest: somebody has to look
+	queue := awssqs.NewQueue(st, str("Queue"), &awssqs.QueueProps{
+		QueueName: str(s.names.Queue()), Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes,
+		// Six times the function's time-out, as AWS advises for event sources: a throttled batch is
+		// tried again before its messages show up a second time.
+		VisibilityTimeout: seconds(6 * l.Timeout),
+		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(q.MaxReceive)}})
+	slice.AddEventSource(awslambdaeventsources.NewSqsEventSource(queue, &awslambdaeventsources.SqsEventSourceProps{
+		BatchSize: num(batchSize), MaxConcurrency: num(q.Consumers), ReportBatchItemFailures: yes}))
+}

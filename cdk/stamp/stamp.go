@@ -1,0 +1,165 @@
+// Package stamp turns a fleet into CloudFormation stacks: one global stack with the tenant directory,
+// and per cell a CDK Stage with a core stack and one stack per shard, so that a failed update hurts
+// one shard and no template comes near CloudFormation's 500 resources.
+//
+// # Rules that every file here keeps
+//
+//  1. Physical names come from internal/fleet/names, and whatever can be derived (ARNs, hosts) is, so
+//     that no stack asks another for it.
+//  2. What only AWS knows (ids of the network) travels from the core stack to the shards' as SSM
+//     parameters, one a value, read as typed template parameters. There are no CDK references
+//     between stacks, no exports and no dynamic references: CloudFormation does not notice when the
+//     value behind one of those changes.
+//  3. Construct ids come from cell, shard and zone names, never from counters, and everything is
+//     built in the fleet's or in sorted order: two syntheses give the same bytes, and a new shard
+//     changes no existing shard's logical ids.
+//  4. Nothing is looked up: what synthesis needs stands in the fleet.
+package stamp
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// Context keys that the app reads, as in cdk synth -c KEY=VALUE.
+const (
+	contextFleet = "fleet" // the fleet's file; default fleet.yaml in the working folder
+	contextCell  = "cell"  // synthesise this cell alone, to the same bytes as in the whole fleet
+	contextArch  = "arch"  // architecture of the functions in dist: arm64 (default) or x86_64
+)
+
+// Options are the surroundings of one synthesis. The zero value is what the CDK CLI expects.
+type Options struct {
+	// Out is the folder that the cloud assembly is written to; empty means the one that the CDK CLI
+	// asks for, else a temporary one.
+	Out string
+	// Context is set beside what the CDK CLI passes.
+	Context map[string]any
+}
+
+// NewApp starts the CDK and returns an empty app.
+func NewApp(o Options) awscdk.App {
+	settings := map[string]any{
+		// Creation stack traces name the temporary folder of the run: with them no two syntheses
+		// give the same bytes.
+		"aws:cdk:disable-creation-stack-traces": true,
+	}
+	for k, v := range o.Context {
+		settings[k] = v
+	}
+	props := &awscdk.AppProps{Context: &settings, AnalyticsReporting: no, StackTraces: no}
+	if o.Out != "" {
+		props.Outdir = str(o.Out)
+	}
+	return awscdk.NewApp(props)
+}
+
+// Run reads the fleet that the app's context names and synthesises it. The error lists every fault
+// found, one a line; panics of the CDK (its failed assertions) come back as errors too.
+func Run(o Options) (err error) {
+	defer rescue(&err)
+	app := NewApp(o)
+	file := setting(app, contextFleet, "fleet.yaml")
+	f, err := fleet.Load(file)
+	if err != nil {
+		return err
+	}
+	return Synthesise(app, Input{
+		Fleet:  f,
+		Dir:    filepath.Dir(file),
+		Router: filepath.Join("dist", "router"),
+		Cell:   setting(app, contextCell, ""),
+		Arch:   Arch(setting(app, contextArch, string(ARM64))),
+	})
+}
+
+// Synthesise stamps a fleet into an app and writes the cloud assembly.
+func Synthesise(app awscdk.App, in Input) (err error) {
+	defer rescue(&err)
+	scratch, err := os.MkdirTemp("", "cellwall-cdk-")
+	if err != nil {
+		return fmt.Errorf("no room for the shards' archive: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	plans, err := in.plan(scratch)
+	if err != nil {
+		return err
+	}
+	if in.Cell == "" {
+		newGlobal(app, in.Fleet)
+	}
+	for _, p := range plans {
+		newCell(app, p)
+	}
+	app.Synth(nil)
+	return nil
+}
+
+// setting is a string of the app's context.
+func setting(app awscdk.App, key, otherwise string) string {
+	if v, ok := app.Node().TryGetContext(str(key)).(string); ok && v != "" {
+		return v
+	}
+	return otherwise
+}
+
+// rescue turns a panic into an error. The CDK's Go binding reports every failed assertion of the
+// library as a panic whose text ends in JavaScript's stack trace, which helps no reader.
+func rescue(err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	text := fmt.Sprint(p)
+	var kept []string
+	for _, line := range strings.Split(text, "\n") {
+		if t := strings.TrimSpace(line); t != "" && !strings.HasPrefix(t, "at ") {
+			kept = append(kept, t)
+		}
+	}
+	*err = fmt.Errorf("the CDK refused the stacks: %s", strings.Join(kept, "; "))
+}
+
+// newStack is a stack with the habits of all of ours. The tags name what it belongs to.
+func newStack(scope awscdk.Stage, id, name, about string, env *awscdk.Environment, tags map[string]string) awscdk.Stack {
+	values := make(map[string]*string, len(tags))
+	for k, v := range tags {
+		values[k] = str(v)
+	}
+	return awscdk.NewStack(scope, str(id), &awscdk.StackProps{
+		StackName:   str(name),
+		Description: str(about),
+		Env:         env,
+		Tags:        &values,
+		// The rule compares the account's bootstrap version at deployment by an SSM parameter that
+		// is resolved anew on each update: a moving part that a pinned CLI checks anyway.
+		Synthesizer: awscdk.NewDefaultStackSynthesizer(&awscdk.DefaultStackSynthesizerProps{GenerateBootstrapVersionRule: no}),
+	})
+}
+
+// newCell is a cell's Stage: the core stack first, then a stack per shard.
+func newCell(app awscdk.App, p *plan) {
+	c := p.cell
+	stage := awscdk.NewStage(app, str(c.Name), &awscdk.StageProps{
+		Env: &awscdk.Environment{Account: str(c.Account), Region: str(c.Region)}})
+	// Constructs that spread over zones ask the CLI for the account's zones even when they were told
+	// which. The answer stands in the fleet.
+	stage.Node().SetContext(str("availability-zones:account="+c.Account+":region="+c.Region), strs(p.zones()...))
+
+	core := newStack(stage, "core", p.names.Stack(), fmt.Sprintf("Core of cell %s of %s", c.Name, p.fleet.Service), nil,
+		map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name})
+	buildCore(core, p)
+	for _, s := range p.shards {
+		st := newStack(stage, "shard-"+s.id, s.names.Stack(), fmt.Sprintf("Shard %s of cell %s of %s", s.id, c.Name, p.fleet.Service), nil,
+			map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name, names.TagShard: s.id})
+		st.AddStackDependency(core, str("the network and the parameters that name it come first"))
+		buildShard(st, p, s)
+	}
+}

@@ -1,0 +1,32 @@
+package stamp
+
+import (
+	_ "embed"
+	"strings"
+	"text/template"
+)
+
+// start is what an instance does at its first boot.
+type start struct {
+	Shard, Cell, Service string
+	Region               string
+	Bucket, Key          string // where the archive of the service is
+	SHA256               string // its digest, in hexadecimal
+	Command              string // file in the archive that is run
+	Port                 int
+	Env                  string // NAME=value lines
+}
+
+//go:embed start.sh.tmpl
+var startSource string
+
+var startTemplate = template.Must(template.New("start.sh").Option("missingkey=error").Parse(startSource))
+
+// script is the user data. All that goes into it are checked names and digests, which need no quoting.
+func (s start) script() string {
+	var b strings.Builder
+	if err := startTemplate.Execute(&b, s); err != nil {
+		panic(err) // unreachable: the template uses these fields alone, and a Builder never fails
+	}
+	return b.String()
+}

@@ -1,0 +1,77 @@
+package stamp
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/jsii-runtime-go"
+
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// newTable is a table for state: on demand, recoverable to any second, protected from deletion and
+// kept when the stack goes.
+func newTable(st awscdk.Stack, id, name string) awsdynamodb.Table {
+	return awsdynamodb.NewTable(st, str(id), &awsdynamodb.TableProps{
+		TableName:                        str(name),
+		PartitionKey:                     stringKey(names.PartitionKey),
+		SortKey:                          stringKey(names.SortKey),
+		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,
+		PointInTimeRecoverySpecification: pointInTime(),
+		DeletionProtection:               yes,
+		RemovalPolicy:                    awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
+	})
+}
+
+// newBucket is a bucket for state: private, over TLS only, versioned, kept when the stack goes.
+func newBucket(st awscdk.Stack, id, name string) {
+	awss3.NewBucket(st, str(id), &awss3.BucketProps{
+		BucketName:        str(name),
+		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
+		ObjectOwnership:   awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED,
+		Encryption:        awss3.BucketEncryption_S3_MANAGED,
+		EnforceSSL:        yes,
+		MinimumTLSVersion: jsii.Number(1.2),
+		Versioned:         yes,
+		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
+		LifecycleRules: list(&awss3.LifecycleRule{
+			Id: str("abandoned-uploads"), AbortIncompleteMultipartUploadAfter: days(7)}),
+	})
+}
+
+func stringKey(name string) *awsdynamodb.Attribute {
+	return &awsdynamodb.Attribute{Name: str(name), Type: awsdynamodb.AttributeType_STRING}
+}
+
+func pointInTime() *awsdynamodb.PointInTimeRecoverySpecification {
+	return &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: yes}
+}
+
+// newStateRole is a role for code of one shard. It reaches the state that the fleet gives the shard,
+// item by item and object by object, and nothing else until the caller adds to it.
+func newStateRole(st awscdk.Stack, id, service, about string, p *plan, s shardPlan) awsiam.Role {
+	role := awsiam.NewRole(st, str(id), &awsiam.RoleProps{
+		AssumedBy:   awsiam.NewServicePrincipal(str(service), nil),
+		Description: str(about),
+	})
+	var tables []string
+	if p.fleet.Shard.State.Mode == fleet.StateCell {
+		tables = append(tables, p.arn("dynamodb", "table/"+p.names.Store()))
+	}
+	if p.fleet.Shard.Table != nil {
+		tables = append(tables, p.arn("dynamodb", "table/"+s.names.Table()))
+	}
+	if len(tables) > 0 { // no scans: code that serves a tenant knows its keys
+		role.AddToPolicy(allow([]string{
+			"dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem",
+			"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"}, tables...))
+	}
+	if p.fleet.Shard.Bucket != nil {
+		bucket := "arn:" + partition(p.cell.Region) + ":s3:::" + s.names.Bucket(p.cell.Account, p.cell.Region)
+		role.AddToPolicy(allow([]string{"s3:ListBucket"}, bucket))
+		role.AddToPolicy(allow([]string{"s3:DeleteObject", "s3:GetObject", "s3:PutObject"}, bucket+"/*"))
+	}
+	return role
+}
