@@ -102,7 +102,9 @@ func (a *app) root() *cobra.Command {
 }
 
 // commands are the first words of the command line, each from the file of its name.
-var commands = []func(*app) *cobra.Command{}
+var commands = []func(*app) *cobra.Command{
+	fleetCommand,
+}
 
 // noCommand refuses a word that is no command, with status 2.
 func noCommand(cmd *cobra.Command, args []string) error {

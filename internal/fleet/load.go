@@ -34,9 +34,11 @@ func Parse(file string, data []byte) (*Fleet, error) {
 	f := &Fleet{Dir: filepath.Dir(file)}
 	d.value("", root, reflect.ValueOf(f).Elem(), described{})
 	f.complete(d)
-	f.check(d)
+	c := &checker{d, f}
+	c.check()
 	if len(d.faults) > 0 {
 		return nil, d.faults.sorted()
 	}
+	f.Notes = c.notes()
 	return f, nil
 }

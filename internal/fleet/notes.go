@@ -1,9 +1,67 @@
 package fleet
 
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+)
+
 // Note is a setting of the fleet file that is valid and has no effect yet.
 type Note struct {
 	Line int    `json:"line"` // from 1
 	Col  int    `json:"col"`  // in characters, from 1
 	Path string `json:"path"`
 	Text string `json:"text"`
+}
+
+// noEffectYet are the keys that are checked and that nothing acts on so far, with what will. Whoever
+// gives one an effect removes it here; docs/fleet.md is made from this list, too.
+var noEffectYet = map[string]string{
+	"budget":               "plans and reports will check it",
+	"cells[].budget":       "plans and reports will check it",
+	"cells[].tenants":      "sign-up will choose cells by it",
+	"shard.capacity":       "plans will size shards by it",
+	"routes[].fanout":      "the router sends to one shard so far",
+	"alerts":               "alarms will be sent there",
+	"rollout.waves[].bake": "rollouts will wait as long",
+	"rollout.haltOn":       "rollouts will watch it",
+}
+
+var index = regexp.MustCompile(`\[[0-9]+\]`)
+
+// notes returns one note for each key without effect that stands in the file, at its first place.
+func (c *checker) notes() []Note {
+	first := map[string]Note{}
+	for path, at := range c.at {
+		key := index.ReplaceAllString(path, "[]")
+		text, listed := noEffectYet[key]
+		if !listed {
+			continue
+		}
+		n := Note{Line: at.line, Col: at.col, Path: path, Text: fmt.Sprintf("%s has no effect yet: %s", path, text)}
+		if known, ok := first[key]; !ok || before(n, known) < 0 {
+			first[key] = n
+		}
+	}
+	var notes []Note
+	for _, n := range first {
+		notes = append(notes, n)
+	}
+	used := map[string]bool{c.f.Directory.Account: true}
+	for _, cell := range c.f.Cells {
+		used[cell.Account] = true
+	}
+	for id := range c.f.Accounts {
+		if path := join("accounts", id); !used[id] {
+			at := c.where(path + keySuffix)
+			notes = append(notes, Note{Line: at.line, Col: at.col, Path: path, Text: path + " has no effect: neither a cell nor the directory is in that account"})
+		}
+	}
+	slices.SortFunc(notes, before)
+	return notes
+}
+
+func before(a, b Note) int {
+	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Path, b.Path))
 }

@@ -1,0 +1,46 @@
+package names
+
+// Named is a derived name with the space in which it must be unique.
+type Named struct {
+	Space string // what bears the name, such as "table"
+	Name  string
+}
+
+// All returns every name that the service's own resources bear.
+func (f Fleet) All() []Named {
+	return []Named{
+		{"stack", f.Stack()},
+		{"table", f.DirectoryTable()},
+	}
+}
+
+// All returns every name that the cell's own resources bear, those of its shards not included.
+func (c Cell) All() []Named {
+	return []Named{
+		{"stack", c.Stack()},
+		{"function", c.Router()},
+		{"role", c.RouterRole()},
+		{"API", c.API()},
+		{"table", c.Store()},
+		{"secret", c.PlacementKey()},
+		{"zone", c.Zone()},
+		{"log group", c.LogGroup("router")},
+	}
+}
+
+// All returns every name that the shard's resources bear in a cell of that account and region.
+func (s Shard) All(account, region string) []Named {
+	return []Named{
+		{"stack", s.Stack()},
+		{"function", s.Worker()},
+		{"queue", s.Queue()},
+		{"queue", s.DeadLetters()},
+		{"table", s.Table()},
+		{"bucket", s.Bucket(account, region)},
+		{"Auto Scaling group", s.Group()},
+		{"target group", s.TargetGroup()},
+		{"load balancer", s.LoadBalancer()},
+		{"host", s.Host()},
+		{"log group", s.LogGroup("worker")},
+	}
+}

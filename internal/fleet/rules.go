@@ -1,4 +1,0 @@
-package fleet
-
-// check sees to the rules between values.
-func (f *Fleet) check(d *decoder) {}
