@@ -91,7 +91,8 @@ type Placer struct {
 	scheme     Scheme
 	shards     int
 	mac        mac
-	rendezvous ranking // of RendezvousV1 only
+	recipe     reduction // of HMACv1 only
+	rendezvous ranking   // of RendezvousV1 only
 }
 
 // New checks the shards and prepares the key. The key may have any length but zero; 32 random bytes
@@ -107,7 +108,10 @@ func New(scheme Scheme, key []byte, shards []Shard) (*Placer, error) {
 		return nil, err
 	}
 	p := &Placer{scheme: scheme, shards: len(shards), mac: newMAC(key)}
-	if scheme == RendezvousV1 {
+	switch scheme {
+	case HMACv1:
+		p.recipe = newReduction(uint64(len(shards)))
+	case RendezvousV1:
 		p.rendezvous = newRanking(&p.mac, shards)
 	}
 	return p, nil
@@ -165,11 +169,12 @@ func (s Subsets) PerTenant() int { return s.k }
 // k near n is a pool, for which no scheme is needed.
 func (s Subsets) Append(dst []int, tenant string) []int {
 	// A switch, not an interface: through a dynamic call the caller's buffers would escape to the heap.
-	switch s.placer.scheme {
+	p := s.placer
+	switch p.scheme {
 	case HMACv1:
-		return appendRecipe(dst, &s.placer.mac, tenant, s.placer.shards, s.k)
+		return appendRecipe(dst, &p.mac, &p.recipe, tenant, s.k)
 	default:
-		return s.placer.rendezvous.appendTop(dst, &s.placer.mac, tenant, s.k)
+		return appendTop(dst, &p.mac, &p.rendezvous, tenant, s.k)
 	}
 }
 

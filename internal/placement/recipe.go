@@ -6,15 +6,15 @@ import (
 )
 
 // appendRecipe is Recipe 12.1. 1 <= k <= n <= MaxShards.
-func appendRecipe(dst []int, m *mac, tenant string, n, k int) []int {
+func appendRecipe(dst []int, m *mac, n *reduction, tenant string, k int) []int {
 	if k > scanned {
-		return appendRecipeMany(dst, m, tenant, n, k)
+		return appendRecipeMany(dst, m, n, tenant, k)
 	}
 	start := len(dst)
-	words := draw{mac: m, tenant: tenant}
+	words := draw{mac: m, n: n, tenant: tenant}
 draws:
 	for len(dst) < start+k {
-		member, ok := words.next(uint64(n))
+		member, ok := words.next()
 		if !ok {
 			continue
 		}
@@ -34,12 +34,12 @@ const scanned = 64
 
 // appendRecipeMany is appendRecipe with a set of the members seen. The set is an array, so that it
 // needs no allocation.
-func appendRecipeMany(dst []int, m *mac, tenant string, n, k int) []int {
+func appendRecipeMany(dst []int, m *mac, n *reduction, tenant string, k int) []int {
 	var seen [MaxShards / 64]uint64
 	start := len(dst)
-	words := draw{mac: m, tenant: tenant}
+	words := draw{mac: m, n: n, tenant: tenant}
 	for len(dst) < start+k {
-		member, ok := words.next(uint64(n))
+		member, ok := words.next()
 		if !ok || seen[member/64]&(1<<(member%64)) != 0 {
 			continue
 		}
@@ -49,35 +49,42 @@ func appendRecipeMany(dst []int, m *mac, tenant string, n, k int) []int {
 	return dst
 }
 
-// draw is a tenant's endless sequence of 64-bit words.
+// draw is a tenant's endless sequence of words, reduced to indices.
 type draw struct {
-	mac     *mac
-	tenant  string
-	block   digest
-	used    uint64 // words taken from all blocks
-	message [9]byte
+	mac    *mac
+	n      *reduction
+	tenant string
+	used   uint64 // words taken from all blocks
+	block  digest
+	end    [9]byte // of the message: 0x00, then the counter
 }
 
-// next reduces the next word to an index below n, or refuses it.
-func (d *draw) next(n uint64) (index int, ok bool) {
+// next takes the next word, and tells whether it is an index or is rejected.
+func (d *draw) next() (index int, ok bool) {
 	const perBlock = uint64(len(digest{}) / 8)
 	at := d.used % perBlock
 	if at == 0 {
-		// The first byte of the message's end stays 0x00; the counter follows.
-		binary.BigEndian.PutUint64(d.message[1:], d.used/perBlock)
-		d.block = d.mac.sum(d.tenant, d.message[:])
+		binary.BigEndian.PutUint64(d.end[1:], d.used/perBlock)
+		d.mac.sum(&d.block, d.tenant, d.end[:])
 	}
 	d.used++
-	return reduce(binary.BigEndian.Uint64(d.block[at*8:]), n)
+	return d.n.index(binary.BigEndian.Uint64(d.block[at*8:]))
 }
 
-// reduce returns word mod n, unless word is at or above the largest multiple of n that fits 2^64:
-// of those words there are too few to give every remainder once more, and the low ones would be
-// favoured. n >= 1.
-func reduce(word, n uint64) (index int, ok bool) {
-	remainder := -n % n // 2^64 mod n, since -n is 2^64 - n in 64 bits
-	if word > math.MaxUint64-remainder {
-		return 0, false
-	}
-	return int(word % n), true
+// reduction maps words to indices below n without bias.
+type reduction struct {
+	n    uint64
+	last uint64 // the largest word that is not rejected
+}
+
+// newReduction takes n >= 1. Rejected are the words from the largest multiple of n that fits 2^64:
+// they are too few to give every remainder once more, and would favour the low ones.
+func newReduction(n uint64) reduction {
+	rest := -n % n // 2^64 mod n, since -n is 2^64 - n in 64 bits
+	return reduction{n: n, last: math.MaxUint64 - rest}
+}
+
+// index is word mod n, and whether the word counts.
+func (r *reduction) index(word uint64) (int, bool) {
+	return int(word % r.n), word <= r.last
 }

@@ -1,8 +1,10 @@
 package placement
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"math/big"
 	"os"
 	"slices"
@@ -49,8 +51,9 @@ func TestRecipeManyMembers(t *testing.T) {
 	m := newMAC([]byte("k"))
 	for _, k := range []int{1, 2, scanned - 1, scanned, scanned + 1, 200} {
 		for _, n := range []int{k, k + 1, 2*k + 1} {
-			got := appendRecipe([]int{-1}, &m, "acme", n, k)
-			many := appendRecipeMany([]int{-1}, &m, "acme", n, k)
+			r := newReduction(uint64(n))
+			got := appendRecipe([]int{-1}, &m, &r, "acme", k)
+			many := appendRecipeMany([]int{-1}, &m, &r, "acme", k)
 			if !slices.Equal(got, many) || len(got) != k+1 || got[0] != -1 {
 				t.Errorf("n=%d, k=%d: %v and %v", n, k, got, many)
 			}
@@ -58,27 +61,47 @@ func TestRecipeManyMembers(t *testing.T) {
 	}
 }
 
-// reduce refuses exactly the words at or above the largest multiple of n below 2^64. The words that
-// decide are too rare for any vector to meet one.
-func TestReduce(t *testing.T) {
+// A word counts when it is below the largest multiple of n that fits 2^64, and its index is the
+// remainder. The words that decide are too rare for any vector to meet one.
+func TestReduction(t *testing.T) {
 	two64 := new(big.Int).Lsh(big.NewInt(1), 64)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.Uint64Range(1, MaxShards), rapid.Uint64Min(1)).Draw(t, "n")
 		bigN := new(big.Int).SetUint64(n)
-		below := new(big.Int).Mul(new(big.Int).Div(two64, bigN), bigN)
-		// Words near the border, and any.
-		near := new(big.Int).Add(below, big.NewInt(rapid.Int64Range(-3, 3).Draw(t, "offset")))
-		word := rapid.Uint64().Draw(t, "word")
-		if near.IsUint64() && rapid.Bool().Draw(t, "near the border") {
-			word = near.Uint64()
+		limit := new(big.Int).Mul(new(big.Int).Div(two64, bigN), bigN)
+		r := newReduction(n)
+		// Words around the limit and around multiples of n are where an error would be.
+		centre := rapid.SampledFrom([]*big.Int{
+			limit, two64, new(big.Int), bigN,
+			new(big.Int).Mul(bigN, new(big.Int).SetUint64(rapid.Uint64Max(math.MaxUint64/n).Draw(t, "quotient"))),
+			new(big.Int).SetUint64(rapid.Uint64().Draw(t, "any")),
+		}).Draw(t, "centre")
+		word := new(big.Int).Add(centre, big.NewInt(rapid.Int64Range(-2, 2).Draw(t, "offset")))
+		if !word.IsUint64() {
+			t.Skip("not a word")
 		}
-		bigWord := new(big.Int).SetUint64(word)
-		index, ok := reduce(word, n)
-		if want := bigWord.Cmp(below) < 0; ok != want {
+		index, ok := r.index(word.Uint64())
+		if want := word.Cmp(limit) < 0; ok != want {
 			t.Fatalf("word %d, n %d: taken %v, want %v", word, n, ok, want)
 		}
-		if want := new(big.Int).Mod(bigWord, bigN); ok && uint64(index) != want.Uint64() {
+		if want := new(big.Int).Mod(word, bigN); uint64(index) != want.Uint64() {
 			t.Fatalf("word %d, n %d: index %d, want %d", word, n, index, want)
 		}
 	})
+}
+
+// A rejected word gives no member, and the next one is taken.
+func TestReductionRejects(t *testing.T) {
+	m, r := newMAC([]byte("k")), newReduction(5) // 2^64 is 1 modulo 5: the largest word is rejected
+	d := draw{mac: &m, n: &r, tenant: "acme"}
+	d.next() // draws a block, whose other three words are replaced
+	for i, c := range []struct {
+		word uint64
+		ok   bool
+	}{{math.MaxUint64, false}, {math.MaxUint64 - 1, true}, {12, true}} {
+		binary.BigEndian.PutUint64(d.block[8*(i+1):], c.word)
+		if _, ok := d.next(); ok != c.ok {
+			t.Errorf("word %d: taken %v, want %v", c.word, ok, c.ok)
+		}
+	}
 }

@@ -31,15 +31,17 @@ func newRanking(m *mac, shards []Shard) ranking {
 	slices.SortFunc(r.indices, func(a, b int) int { return strings.Compare(shards[a].ID, shards[b].ID) })
 	for at, i := range r.indices {
 		// Keyed like the tenants, so that which shards resemble each other is no public knowledge.
-		d := m.sum(shards[i].ID, shardSuffix)
+		var d digest
+		m.sum(&d, shards[i].ID, shardSuffix)
 		r.words[at] = binary.BigEndian.Uint64(d[:])
 	}
 	return r
 }
 
 // appendTop appends the k shards of the highest score, the highest first. 1 <= k <= len(r.words).
-func (r *ranking) appendTop(dst []int, m *mac, tenant string, k int) []int {
-	d := m.sum(tenant, tenantSuffix)
+func appendTop(dst []int, m *mac, r *ranking, tenant string, k int) []int {
+	var d digest
+	m.sum(&d, tenant, tenantSuffix)
 	t := point{binary.BigEndian.Uint64(d[:]), binary.BigEndian.Uint64(d[8:])}
 	start := len(dst)
 	dst = r.appendPositions(dst, t, k)
