@@ -100,14 +100,21 @@ file cannot be read or has faults.`,
 
 // summary is the JSON form of fleet validate.
 type summary struct {
-	File        string               `json:"file"`
-	Valid       bool                 `json:"valid"`
-	Faults      fleet.Faults         `json:"faults"`
-	Notes       []fleet.Note         `json:"notes"`
-	Service     string               `json:"service,omitempty"`
-	Cells       []cellSummary        `json:"cells,omitempty"`
-	Waves       []fleet.ResolvedWave `json:"waves,omitempty"`
-	Concurrency []fleet.Use          `json:"concurrency,omitempty"`
+	File        string        `json:"file"`
+	Valid       bool          `json:"valid"`
+	Faults      fleet.Faults  `json:"faults"`
+	Notes       []fleet.Note  `json:"notes"`
+	Service     string        `json:"service,omitempty"`
+	Cells       []cellSummary `json:"cells,omitempty"`
+	Waves       []waveSummary `json:"waves,omitempty"`
+	Concurrency []fleet.Use   `json:"concurrency,omitempty"`
+}
+
+type waveSummary struct {
+	Cells       []string `json:"cells"`
+	BakeSeconds float64  `json:"bakeSeconds"`
+	// Reached is the percentage of all shards that this wave and those before it reach.
+	Reached float64 `json:"shardsReachedPercent"`
 }
 
 type cellSummary struct {
@@ -128,8 +135,11 @@ func (a *app) validateJSON(file string) error {
 		}
 		s.Faults = faults
 	} else {
-		s.Valid, s.Service, s.Waves, s.Concurrency = true, f.Service, f.Resolve(), f.Concurrency()
+		s.Valid, s.Service, s.Concurrency = true, f.Service, f.Concurrency()
 		s.Notes = append(s.Notes, f.Notes...)
+		for _, w := range f.Resolve() {
+			s.Waves = append(s.Waves, waveSummary{w.Cells, w.Bake.Seconds(), float64(w.Share) / 100})
+		}
 		for _, c := range f.Cells {
 			s.Cells = append(s.Cells, cellSummary{c.Name, c.Account, c.Region, c.ZoneNames(), c.Shards.IDs()})
 		}

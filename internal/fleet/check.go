@@ -65,22 +65,22 @@ func (c *checker) uniqueNames() {
 	for i, cell := range c.f.Cells {
 		path := cellPath(i, "name")
 		if c.known(path) {
-			c.once(cells, path, cell.Name, "cells")
+			c.once(cells, path, cell.Name, "no two cells may have one name")
 		}
 		shards := map[string]pos{}
 		for j, s := range cell.Shards {
 			if path := shardPath(i, j, "id"); c.set(path) && c.known(path) {
-				c.once(shards, path, s.ID, "shards of the cell")
+				c.once(shards, path, s.ID, "no two shards of a cell may have one id")
 			}
 		}
 	}
 }
 
 // once reports a text that seen has already.
-func (c *checker) once(seen map[string]pos, path, text, plural string) {
+func (c *checker) once(seen map[string]pos, path, text, rule string) {
 	if at, twice := seen[text]; twice {
 		c.wrong(path, fmt.Sprintf("%s is %s again", path, quote(text)),
-			fmt.Sprintf("no two %s may be called the same, and the one in line %d is", plural, at.line), "write another, or remove this one")
+			fmt.Sprintf("%s, and line %d has it already", rule, at.line), "write another, or remove this one")
 		return
 	}
 	seen[text] = c.where(path)
@@ -204,7 +204,7 @@ func (c *checker) directory() {
 	}
 	for i, region := range c.f.Directory.Replicas {
 		if path := fmt.Sprintf("directory.replicas[%d]", i); c.known(path) {
-			c.once(seen, path, region, "regions of the directory")
+			c.once(seen, path, region, "the directory names each region once")
 		}
 	}
 }

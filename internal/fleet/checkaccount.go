@@ -82,7 +82,7 @@ func (c *checker) network(i int) {
 	seen := map[string]pos{}
 	for j, z := range cell.Zones {
 		if path := fmt.Sprintf("%s[%d]", cellPath(i, "zones"), j); c.known(path) {
-			c.once(seen, path, z, "zones of a cell")
+			c.once(seen, path, z, "a cell names each zone once")
 		}
 	}
 	for j, s := range cell.Shards {
@@ -138,6 +138,6 @@ func (c *checker) imported(i int) {
 			c.wrong(path+"."+z+keySuffix, fmt.Sprintf("%s has a zone %s", path, z), "the cell has none such", "remove it, or add it to the end of the cell's zones")
 			continue
 		}
-		c.once(seen, path+"."+z, cell.VPC.Subnets[z], "zones of a cell")
+		c.once(seen, path+"."+z, cell.VPC.Subnets[z], "each zone has a subnet of its own")
 	}
 }

@@ -3,12 +3,17 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // maxTargetGroups is how many target groups one Application Load Balancer has at most (Elastic Load
 // Balancing quotas, "Target Groups per Application Load Balancer", not adjustable).
 const maxTargetGroups = 100
+
+// minConsumers is the lowest maximum concurrency of an SQS event source (AWS Lambda, "Configuring
+// maximum concurrency for Amazon SQS event sources").
+const minConsumers = 2
 
 // parts sees that the shard's parts fit each other.
 func (c *checker) parts() {
@@ -22,10 +27,14 @@ func (c *checker) parts() {
 	if c.set("shard.queue") && !c.set("shard.lambda") {
 		c.wrong("shard.queue", "shard.queue has no consumer", "the Lambda slice consumes the queue", "add a lambda block, or remove the queue")
 	}
+	fix := fmt.Sprintf("reserve at least %d", minConsumers+1)
+	if s.Lambda != nil && s.Lambda.ReservedConcurrency > minConsumers {
+		fix = fmt.Sprintf("write at most %d, or reserve more", s.Lambda.ReservedConcurrency-1)
+	}
 	if s.Queue != nil && s.Lambda != nil && c.known("shard.queue.consumers", "shard.lambda.reservedConcurrency") && s.Queue.Consumers >= s.Lambda.ReservedConcurrency {
 		c.wrong("shard.queue.consumers", fmt.Sprintf("shard.queue.consumers is %d", s.Queue.Consumers),
 			fmt.Sprintf("with shard.lambda.reservedConcurrency = %d the queue would leave no concurrency to requests", s.Lambda.ReservedConcurrency),
-			fmt.Sprintf("write at most %d, or reserve at least %d", max(2, s.Lambda.ReservedConcurrency-1), s.Queue.Consumers+1))
+			fix)
 	}
 	if c.known("shard.state") && s.State.Mode == StateHome && !c.set("shard.table") {
 		c.wrong("shard.state.mode", `shard.state.mode is "home"`, "each key lives in one shard's own table, and shards have none", "add table: {} to the shard, or write mode: cell or none")
@@ -69,28 +78,25 @@ func (c *checker) ingress(i int, in Ingress) {
 	switch {
 	case in.Kind == IngressShared && n > maxTargetGroups:
 		c.wrong("shard.http.ingress", fmt.Sprintf("shard.http.ingress is %q", in), fmt.Sprintf("cell %s has %d shards, and one load balancer takes %d target groups", cell.Name, n, maxTargetGroups),
-			fmt.Sprintf("write per-shard or %s, or split the cell", groups(n)))
+			"write per-shard, or split the cell")
 	case in.Kind == IngressGrouped && n > 0 && n%in.Group != 0:
-		fix := "write per-shard or shared, or change the number of shards"
-		if g := groups(n); g != "" {
-			fix = fmt.Sprintf("write %s for this cell, or per-shard or shared", g)
+		fix := "write per-shard or shared, or change the numbers of shards"
+		if sizes := c.groupSizes(); len(sizes) > 0 {
+			fix = fmt.Sprintf("write %s, or per-shard or shared", alternatives(sizes))
 		}
 		c.wrong("shard.http.ingress.grouped", fmt.Sprintf("shard.http.ingress is %s", in), fmt.Sprintf("%d does not divide the %d %s of cell %s", in.Group, n, plural(n, "shard"), cell.Name), fix)
 	}
 }
 
-// groups lists the group sizes that divide n shards, or returns "".
-func groups(n int) string {
+// groupSizes lists the sizes of groups that divide the shards of every cell.
+func (c *checker) groupSizes() []string {
 	var sizes []string
-	for m := 2; m <= min(n, maxTargetGroups); m++ {
-		if n%m == 0 {
-			sizes = append(sizes, fmt.Sprint(m))
+	for m := 2; m <= maxTargetGroups; m++ {
+		if !slices.ContainsFunc(c.f.Cells, func(cell Cell) bool { return len(cell.Shards)%m != 0 }) {
+			sizes = append(sizes, strconv.Itoa(m))
 		}
 	}
-	if len(sizes) == 0 {
-		return ""
-	}
-	return "{grouped: " + strings.Join(sizes[:min(len(sizes), 6)], "|") + "}"
+	return sizes
 }
 
 // routes sees that every route leads to a part that shards have, and that a request can reach it.
@@ -117,13 +123,18 @@ func (c *checker) routes() {
 			continue
 		}
 		if at := strings.IndexAny(r.Path, "*?#"); at >= 0 && (r.Path[at] != '*' || at != len(r.Path)-1 || r.Path[at-1] != '/') {
-			c.wrong(path+".path", fmt.Sprintf("%s.path is %s", path, quote(r.Path)), "a star stands at the end only, after a slash, and queries are not matched", "write "+quote(strings.TrimRight(r.Path[:at], "/")+"/*"))
+			c.wrong(path+".path", fmt.Sprintf("%s.path is %s", path, quote(r.Path)), "a star stands at the end only, after a slash, and queries are not matched",
+				"write "+quote(strings.TrimRight(r.Path[:at], "/")+"/*"))
 			continue
 		}
 		earlier := c.f.Routes[:i]
 		if j := slices.IndexFunc(earlier, func(e Route) bool { return e.covers(r) }); j >= 0 && c.known(fmt.Sprintf("routes[%d].path", j)) {
+			fix := fmt.Sprintf("move it before routes[%d], or remove it", j)
+			if earlier[j].Path == r.Path {
+				fix = "remove one of the two"
+			}
 			c.wrong(path+".path", fmt.Sprintf("%s.path is %s", path, quote(r.Path)),
-				fmt.Sprintf("routes[%d] (%s) takes all of it, since the first match wins", j, earlier[j].Path), fmt.Sprintf("move it before routes[%d], or remove it", j))
+				fmt.Sprintf("routes[%d] (%s) takes all of it, since the first match wins", j, earlier[j].Path), fix)
 		}
 	}
 }

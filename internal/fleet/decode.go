@@ -170,10 +170,12 @@ func (d *decoder) typed(path string, n *node, v reflect.Value, s described) bool
 }
 
 func (d *decoder) notEmpty(path string, n *node) bool {
-	if n.kind == null {
-		return d.refuse(path, n, "given when the key is", "write a value, or remove the key")
+	if n.kind != null {
+		return true
 	}
-	return true
+	d.spoil(path)
+	d.faultAt(path, n.at, subject(path)+" is empty", "a key needs a value", "write one, or remove the key")
+	return false
 }
 
 func (d *decoder) list(path string, n *node, v reflect.Value, s described) bool {
@@ -213,10 +215,10 @@ func (d *decoder) key(path string, p pair, s described) bool {
 	shape, shaped := shapes[s.keys]
 	switch {
 	case s.keys == "account" && !p.quoted && allDigits(p.key):
-		d.faultAt(path, p.at, fmt.Sprintf("key %s has no quotes", p.key),
+		d.faultAt(path, p.at, fmt.Sprintf("key %s %s has no quotes", p.key, place(parent(path))),
 			"an account id is text, since a number loses its leading zeros", fmt.Sprintf("put it in quotes: %q", p.key))
 	case shaped && !shape.pattern.MatchString(p.key):
-		d.faultAt(path, p.at, fmt.Sprintf("key %s", quote(p.key)), "it must be "+shape.want, shape.fix(p.key))
+		d.faultAt(path, p.at, fmt.Sprintf("key %s %s", quote(p.key), place(parent(path))), "it must be "+shape.want, shape.fix(p.key))
 	default:
 		return true
 	}
@@ -239,6 +241,7 @@ func (d *decoder) structure(path string, n *node, v reflect.Value) bool {
 			known = append(known, s.name)
 		}
 	}
+	meant := map[string]bool{} // keys that an unknown one probably stands for
 	for _, p := range n.pairs {
 		if slices.Contains(known, p.key) {
 			continue
@@ -246,6 +249,7 @@ func (d *decoder) structure(path string, n *node, v reflect.Value) bool {
 		ok = false
 		fix := "write one of " + strings.Join(known, ", ")
 		if near := nearest(p.key, known); near != "" {
+			meant[near] = true
 			fix = fmt.Sprintf("did you mean %s?", near)
 		} else if len(known) == 0 {
 			fix = "write {}"
@@ -264,6 +268,9 @@ func (d *decoder) structure(path string, n *node, v reflect.Value) bool {
 		case s.required:
 			ok = false
 			d.spoil(join(path, s.name))
+			if meant[s.name] {
+				continue
+			}
 			d.faultAt(join(path, s.name), n.at, fmt.Sprintf("%s is missing", s.name), "it is required "+place(path), fmt.Sprintf("add %s: …", s.name))
 		default:
 			d.absent(join(path, s.name), field, s)

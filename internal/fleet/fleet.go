@@ -40,9 +40,9 @@ type Fleet struct {
 
 // Directory is the home of the tenant directory.
 type Directory struct {
-	Account  string   `yaml:"account" shape:"account"`
-	Region   string   `yaml:"region" shape:"region"`
-	Replicas []string `yaml:"replicas,omitempty" shape:"region"` // further regions of the global table
+	Account  string   `yaml:"account" shape:"account"`           // 12 digits, in quotes
+	Region   string   `yaml:"region" shape:"region"`             // home region of the table
+	Replicas []string `yaml:"replicas,omitempty" shape:"region"` // further regions of the global table, each once
 }
 
 // Account is what is known of one AWS account.
@@ -73,10 +73,10 @@ type Size struct {
 
 // Budget is what the service may lose when ConcurrentFailures shards of a cell fail.
 type Budget struct {
-	ConcurrentFailures int      `yaml:"concurrentFailures,omitempty" jsonschema:"minimum=1"` // default 1
-	DegradedTenants    *Percent `yaml:"degradedTenants,omitempty"`                           // at least one shard failed
-	CapacityLoss       *Percent `yaml:"capacityLoss,omitempty"`                              // worst tenant's share lost
-	FullyDown          *Percent `yaml:"fullyDown,omitempty"`                                 // every shard failed
+	ConcurrentFailures int      `yaml:"concurrentFailures,omitempty" jsonschema:"minimum=1"` // shards of a cell that fail together; default 1
+	DegradedTenants    *Percent `yaml:"degradedTenants,omitempty"`                           // tenants with at least one of their shards failed
+	CapacityLoss       *Percent `yaml:"capacityLoss,omitempty"`                              // share of its capacity that the worst tenant loses
+	FullyDown          *Percent `yaml:"fullyDown,omitempty"`                                 // tenants with all of their shards failed
 }
 
 // Percent is a share in hundredths of one per cent: 15% is 1500, 100% is 10000.
@@ -99,25 +99,25 @@ type Router struct {
 type Shard struct {
 	// Capacity is the requests per second that a load test gave one shard; 0 when not measured yet.
 	Capacity int     `yaml:"capacity,omitempty" jsonschema:"minimum=0"`
-	HTTP     *HTTP   `yaml:"http,omitempty"`
-	Lambda   *Lambda `yaml:"lambda,omitempty"`
-	Queue    *Queue  `yaml:"queue,omitempty"`
-	Table    *Table  `yaml:"table,omitempty"`
-	Bucket   *Bucket `yaml:"bucket,omitempty"`
-	State    State   `yaml:"state,omitempty"`
+	HTTP     *HTTP   `yaml:"http,omitempty"`   // the target group with its Auto Scaling group
+	Lambda   *Lambda `yaml:"lambda,omitempty"` // the reserved-concurrency slice
+	Queue    *Queue  `yaml:"queue,omitempty"`  // the queue with its dead-letter queue; needs lambda
+	Table    *Table  `yaml:"table,omitempty"`  // the shard's own DynamoDB table
+	Bucket   *Bucket `yaml:"bucket,omitempty"` // the shard's own S3 bucket
+	State    State   `yaml:"state,omitempty"`  // where the service's state lives
 }
 
 // HTTP is the target group with its Auto Scaling group.
 type HTTP struct {
 	Asset        string            `yaml:"asset" shape:"asset"`                                                        // folder with the built service, beside fleet.yaml
 	Command      string            `yaml:"command,omitempty" shape:"command"`                                          // file in Asset that systemd starts; default the asset's base name
-	Port         int               `yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535,default=8080"`           // default 8080
+	Port         int               `yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535,default=8080"`           // that the service listens on; default 8080
 	AMIs         map[string]string `yaml:"amis" shape:"ami" keys:"amiKey"`                                             // region/architecture to AMI id
-	InstanceType string            `yaml:"instanceType,omitempty" jsonschema:"default=t4g.small" shape:"instanceType"` // default t4g.small
+	InstanceType string            `yaml:"instanceType,omitempty" jsonschema:"default=t4g.small" shape:"instanceType"` // its family tells the architecture; default t4g.small
 	Min          int               `yaml:"min,omitempty" jsonschema:"minimum=1,maximum=1000,default=2"`                // instances; default 2
 	Max          int               `yaml:"max,omitempty" jsonschema:"minimum=1,maximum=1000"`                          // instances; default 3 × Min
-	HealthPath   string            `yaml:"healthPath,omitempty" jsonschema:"default=/healthz" shape:"path"`            // default /healthz
-	Ingress      Ingress           `yaml:"ingress,omitempty"`                                                          // default per-shard
+	HealthPath   string            `yaml:"healthPath,omitempty" jsonschema:"default=/healthz" shape:"path"`            // answers 200 to the load balancer; default /healthz
+	Ingress      Ingress           `yaml:"ingress,omitempty"`                                                          // per-shard (default), shared or {grouped: m}: shards behind a load balancer
 }
 
 // Lambda is the reserved-concurrency slice.
@@ -131,7 +131,7 @@ type Lambda struct {
 // Queue is the shard's queue, its dead-letter queue and the consumer, which is the Lambda slice.
 type Queue struct {
 	MaxReceive int `yaml:"maxReceive,omitempty" jsonschema:"minimum=1,maximum=1000,default=5"` // deliveries before the dead-letter queue, 1 to 1,000; default 5
-	Consumers  int `yaml:"consumers,omitempty" jsonschema:"minimum=2,maximum=1000,default=2"`  // the event source's maximum concurrency, 2 to 1,000; default 2
+	Consumers  int `yaml:"consumers,omitempty" jsonschema:"minimum=2,maximum=1000,default=2"`  // the event source's maximum concurrency, 2 to 1,000 and below lambda.reservedConcurrency; default 2
 }
 
 // Table is the shard's own DynamoDB table.
@@ -142,7 +142,7 @@ type Bucket struct{}
 
 // State says where the service's state lives.
 type State struct {
-	Mode StateMode `yaml:"mode,omitempty" jsonschema:"enum=none,enum=cell,enum=home,default=none"` // default none
+	Mode StateMode `yaml:"mode,omitempty" jsonschema:"enum=none,enum=cell,enum=home,default=none"` // none (default): shards are stateless; cell: one store for the cell; home: each key in one shard, which needs a table
 }
 
 // StateMode is one of the three places that state may have.
@@ -156,18 +156,18 @@ const (
 
 // Alerts says who is told.
 type Alerts struct {
-	TopicARN string `yaml:"topicArn" shape:"topic"`
+	TopicARN string `yaml:"topicArn" shape:"topic"` // an SNS standard topic
 }
 
 // Cell is one complete copy of the stack.
 type Cell struct {
-	Name    string   `yaml:"name" shape:"name"`       // [a-z][a-z0-9-]{0,15}, unique in the fleet
-	Account string   `yaml:"account" shape:"account"` // 12 digits
-	Region  string   `yaml:"region" shape:"region"`
-	Zones   []string `yaml:"zones" jsonschema:"minItems=1,maxItems=6" shape:"zone"`             // letters, append-only: [a, b, c]
-	Shards  Shards   `yaml:"shards"`                                                            // a count or a list
-	Tenants string   `yaml:"tenants,omitempty" jsonschema:"enum=any,enum=internal,default=any"` // internal (the canary's) or any (default)
-	CIDR    string   `yaml:"cidr,omitempty"`                                                    // of the cell's own VPC; default 10.20.0.0/16
+	Name    string   `yaml:"name" shape:"name"`                                                 // [a-z][a-z0-9-]{0,15}, unique in the fleet
+	Account string   `yaml:"account" shape:"account"`                                           // 12 digits, in quotes
+	Region  string   `yaml:"region" shape:"region"`                                             // every zone of the cell lies in it
+	Zones   []string `yaml:"zones" jsonschema:"minItems=1,maxItems=6" shape:"zone"`             // letters, append-only: [a, b, c]; two at least with shard.http
+	Shards  Shards   `yaml:"shards"`                                                            // a count, which gives s01, s02 and on, or a list of {id, zone, weight}
+	Tenants string   `yaml:"tenants,omitempty" jsonschema:"enum=any,enum=internal,default=any"` // any (default), or internal: the canary's
+	CIDR    string   `yaml:"cidr,omitempty"`                                                    // of the cell's own VPC, private, /16 to /20; default 10.20.0.0/16
 	VPC     *VPC     `yaml:"vpc,omitempty"`                                                     // an imported VPC instead of an own one
 	Budget  *Budget  `yaml:"budget,omitempty"`                                                  // replaces single lines of the fleet's budget
 }
@@ -185,22 +185,22 @@ type Shards []ShardSpec
 // ShardSpec is one shard.
 type ShardSpec struct {
 	ID     string `yaml:"id" shape:"name"`                                                // [a-z][a-z0-9-]{0,15}, unique in the cell
-	Zone   string `yaml:"zone,omitempty" shape:"zone"`                                    // letter, one of the cell's
+	Zone   string `yaml:"zone,omitempty" shape:"zone"`                                    // one of the cell's letters; by default they are dealt round
 	Weight int    `yaml:"weight,omitempty" jsonschema:"minimum=1,maximum=1000,default=1"` // 1 to 1,000; default 1
 }
 
 // Rollout says in which waves a change travels.
 type Rollout struct {
 	Waves  []Wave `yaml:"waves,omitempty" jsonschema:"minItems=1,maxItems=1000"` // default: one wave for each cell, in order
-	HaltOn HaltOn `yaml:"haltOn,omitempty"`
+	HaltOn HaltOn `yaml:"haltOn,omitempty"`                                      // what stops a rollout
 }
 
 // Wave is the cells deployed together: a list, or the cumulative share of tenants reached after it
 // (of shards until a directory exists), in whole cells and at least one a wave.
 type Wave struct {
-	Cells   []string      `yaml:"cells,omitempty" jsonschema:"minItems=1,maxItems=1000"`
-	Percent *int          `yaml:"percent,omitempty" jsonschema:"minimum=1,maximum=100"` // 1 to 100, cumulative
-	Bake    time.Duration `yaml:"bake,omitempty"`                                       // watched wait after the wave
+	Cells   []string      `yaml:"cells,omitempty" jsonschema:"minItems=1,maxItems=1000"` // the wave's cells; not together with percent
+	Percent *int          `yaml:"percent,omitempty" jsonschema:"minimum=1,maximum=100"`  // share of all shards reached after the wave, 1 to 100; rises, and ends at 100
+	Bake    time.Duration `yaml:"bake,omitempty"`                                        // watched wait after the wave; default 0s
 }
 
 // HaltOn says what stops a rollout.

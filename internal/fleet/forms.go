@@ -16,7 +16,7 @@ func (p *Percent) decode(d *decoder, path string, n *node) bool {
 	const want, fix = "a percentage from 0% to 100%, with at most two decimals", "write it with its sign, such as 15% or 0.5%"
 	digits, signed := strings.CutSuffix(n.text, "%")
 	whole, fraction, point := strings.Cut(digits, ".")
-	if n.kind != scalar || !signed || !decimal(whole, 1, 3) || point && !decimal(fraction, 1, 2) {
+	if n.kind != scalar || !signed || !decimal(whole, 1, 3) || len(whole) > 1 && whole[0] == '0' || point && !decimal(fraction, 1, 2) {
 		return d.refuse(path, n, want, fix)
 	}
 	i, _ := strconv.Atoi(whole + (fraction + "00")[:2])

@@ -4,8 +4,8 @@ import "strings"
 
 // join and last take paths such as cells[1].shards apart.
 func join(path, key string) string {
-	if path == "" {
-		return key
+	if path == "" || key == "" {
+		return path + key
 	}
 	return path + "." + key
 }

@@ -17,8 +17,6 @@ func (d *decoder) text(path string, n *node, v reflect.Value, s described) bool 
 		return d.refuse(path, n, "text", "write one text value")
 	case !n.quoted && s.shape == "account" && allDigits(n.text):
 		return d.refuse(path, n, "text, since a number loses its leading zeros", fmt.Sprintf("put the account id in quotes: %q", n.text))
-	case !n.quoted && otherThanText(n.text):
-		return d.refuse(path, n, "text, and YAML reads this as another type", fmt.Sprintf("put it in quotes: %q", n.text))
 	case len(s.enum) > 0 && !slices.Contains(s.enum, n.text):
 		fix := "write " + alternatives(s.enum)
 		if near := nearest(n.text, s.enum); near != "" {
@@ -26,10 +24,13 @@ func (d *decoder) text(path string, n *node, v reflect.Value, s described) bool 
 		}
 		return d.refuse(path, n, alternatives(s.enum), fix)
 	case n.text == "":
-		return d.refuse(path, n, "given when the key is", "write a value, or remove the key")
+		return d.notEmpty(path, &node{at: n.at})
 	}
 	if shape, shaped := shapes[s.shape]; shaped && !shape.pattern.MatchString(n.text) {
 		return d.refuse(path, n, shape.want, shape.fix(n.text))
+	}
+	if !n.quoted && otherThanText(n.text) {
+		return d.refuse(path, n, "text, and YAML reads this as another type", fmt.Sprintf("put it in quotes: %q", n.text))
 	}
 	v.SetString(n.text)
 	return true
@@ -66,8 +67,10 @@ func (d *decoder) integer(path string, n *node, v reflect.Value, s described) bo
 	switch {
 	case err != nil:
 		return d.refuse(path, n, "within ±2,147,483,647", "write a smaller number")
-	case s.min != nil && int(i) < *s.min, s.max != nil && int(i) > *s.max:
-		return d.refuse(path, n, bounds(s), "write "+bounds(s))
+	case s.min != nil && int(i) < *s.min:
+		return d.refuse(path, n, bounds(s), fmt.Sprintf("write %d or more", *s.min))
+	case s.max != nil && int(i) > *s.max:
+		return d.refuse(path, n, bounds(s), fmt.Sprintf("write %d or less", *s.max))
 	}
 	v.SetInt(i)
 	return true

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,10 +32,11 @@ func Schema() ([]byte, error) {
 		ExpandedStruct: true,
 		FieldNameTag:   "yaml",
 		Mapper:         formSchema,
-		LookupComment:  func(t reflect.Type, field string) string { return docs[t.Name()+"."+field] },
+		LookupComment:  func(t reflect.Type, field string) string { return docs.of(t, field) },
 	}
 	root := reflector.Reflect(&Fleet{})
 	root.Title = "cellwall fleet"
+	countOrList(root.Definitions["Shards"])
 	refine(root, root.Definitions, reflect.TypeFor[Fleet](), map[reflect.Type]bool{})
 	data, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
@@ -47,7 +49,7 @@ func Schema() ([]byte, error) {
 func formSchema(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[Percent]():
-		return &jsonschema.Schema{Type: "string", Pattern: `^(?:100(?:\.00?)?|[0-9]{1,2}(?:\.[0-9]{1,2})?)%$`, Examples: []any{"15%", "0.5%"}}
+		return &jsonschema.Schema{Type: "string", Pattern: `^(?:100(?:\.00?)?|[1-9]?[0-9](?:\.[0-9]{1,2})?)%$`, Examples: []any{"15%", "0.5%"}}
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^(?:0|(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+)$`, Examples: []any{"90m", "2h30m"}}
 	case reflect.TypeFor[Ingress]():
@@ -61,6 +63,13 @@ func formSchema(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
+// countOrList turns the schema of a list of shards into that of its two forms.
+func countOrList(s *jsonschema.Schema) {
+	list := &jsonschema.Schema{Type: s.Type, Items: s.Items, MinItems: new(uint64(1)), MaxItems: new(uint64(maxShards))}
+	s.Type, s.Items = "", nil
+	s.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "1", Maximum: json.Number(strconv.Itoa(maxShards))}, list}
+}
+
 // refine adds to the schema of struct type t what its tags say in this package's own words.
 func refine(s *jsonschema.Schema, defs jsonschema.Definitions, t reflect.Type, done map[reflect.Type]bool) {
 	done[t] = true
@@ -70,12 +79,6 @@ func refine(s *jsonschema.Schema, defs jsonschema.Definitions, t reflect.Type, d
 			continue
 		}
 		p, _ := s.Properties.Get(tags.name)
-		if f.Type == reflect.TypeFor[Shards]() {
-			most := uint64(maxShards)
-			list := &jsonschema.Schema{Type: p.Type, Items: p.Items, MinItems: new(uint64(1)), MaxItems: &most}
-			p.Type, p.Items = "", nil
-			p.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "1", Maximum: json.Number(fmt.Sprint(maxShards))}, list}
-		}
 		switch shape, shaped := shapes[tags.shape]; {
 		case !shaped:
 		case p.Type == "array":
@@ -98,9 +101,24 @@ func refine(s *jsonschema.Schema, defs jsonschema.Definitions, t reflect.Type, d
 	}
 }
 
+// comment holds the doc comments of types and fields, as comments returns them.
+type comment map[string]string
+
+// of returns the comment on a field of a struct type, or on the type itself when field is "". Go wants
+// comments above a field to begin with its name; a fleet file has its key.
+func (c comment) of(t reflect.Type, field string) string {
+	text := c[t.Name()+"."+field]
+	rest, named := strings.CutPrefix(text, field+" ")
+	if f, ok := t.FieldByName(field); ok && named {
+		key, _ := describe(f)
+		return key.name + " " + rest
+	}
+	return text
+}
+
 // comments returns the doc comment of each type ("Cell.") and field ("Cell.Zones"), in one line.
-func comments() (map[string]string, error) {
-	docs := map[string]string{}
+func comments() (comment, error) {
+	docs := comment{}
 	for _, name := range []string{"fleet.go", "ingress.go"} {
 		src, err := sources.ReadFile(name)
 		if err != nil {
@@ -126,7 +144,7 @@ func comments() (map[string]string, error) {
 	return docs, nil
 }
 
-func fields(docs map[string]string, t *ast.TypeSpec) {
+func fields(docs comment, t *ast.TypeSpec) {
 	s, ok := t.Type.(*ast.StructType)
 	if !ok {
 		return

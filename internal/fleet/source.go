@@ -103,8 +103,8 @@ func (r *reader) read(data []byte) (root *node) {
 			r.fault(position(doc.Body.GetToken()), fmt.Sprintf("directive %q", strings.TrimSpace(doc.Body.String())),
 				"directives are not read", "remove the line")
 		case body != nil:
-			r.fault(position(doc.Body.GetToken()), "a second document", "one file describes one fleet", "keep one document, without a further ---")
-			return r.node(body)
+			r.fault(position(doc.Start), "a second document", "one file describes one fleet", "keep one document, without a further ---")
+			return nil // what the first lacks may stand in the second
 		default:
 			body = doc.Body
 		}

@@ -45,7 +45,7 @@ func (p Placement) K(size string) int {
 	return p.PerTenant
 }
 
-// Budget returns what the cell may lose: the fleet's budget with the lines that the cell replaces.
+// BudgetOf returns what the cell may lose: the fleet's budget with the lines that the cell replaces.
 func (f *Fleet) BudgetOf(c Cell) Budget {
 	b := f.Budget
 	if c.Budget == nil {
@@ -91,7 +91,7 @@ func (c Cell) ZoneNames() []string {
 // ZoneName returns the availability zone with the letter, such as eu-west-1a.
 func (c Cell) ZoneName(letter string) string { return c.Region + letter }
 
-// Names derives the AWS names of a cell of the fleet.
+// NamesOf derives the AWS names of a cell of the fleet.
 func (f *Fleet) NamesOf(c Cell) names.Cell { return f.Names().Cell(c.Name) }
 
 // Architecture is what the instance type runs: arm64 for AWS's own Graviton processors, else x86_64.

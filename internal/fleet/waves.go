@@ -9,9 +9,9 @@ import (
 
 // ResolvedWave is a wave with the cells that it reaches.
 type ResolvedWave struct {
-	Cells []string      `json:"cells"` // names, at least one
-	Bake  time.Duration `json:"bake"`  // in nanoseconds
-	Share Percent       `json:"share"` // of the fleet's shards, reached after this wave, rounded down
+	Cells []string      // names, at least one
+	Bake  time.Duration // watched wait after the wave
+	Share Percent       // of the fleet's shards, reached after this wave, rounded down
 }
 
 // Resolve returns the waves with their cells, each cell of the fleet in exactly one wave.
@@ -103,7 +103,7 @@ func (c *checker) waves() {
 				c.wrong(at, fmt.Sprintf("%s is %s", at, quote(name)), "the fleet has no such cell", fix)
 				continue
 			}
-			c.once(seen, at, name, "waves' cells")
+			c.once(seen, at, name, "each cell is in one wave")
 		}
 	}
 	if sure && len(c.faults) == before {
