@@ -1,0 +1,25 @@
+// Command worker is the sample service as a Lambda slice: it answers the router's invocations and
+// consumes its shard's queue.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/sample"
+)
+
+func main() {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	slog.SetDefault(log)
+	service, err := sample.FromEnvironment(context.Background(), os.Getenv)
+	if err != nil {
+		log.Error("worker does not start", "err", err)
+		os.Exit(1)
+	}
+	lambda.Start(handler.NewWorker(service, log))
+}
