@@ -1,0 +1,117 @@
+// Package shardhttp carries requests to a shard over HTTP: to its load balancer on AWS, to its process
+// in a local cell.
+package shardhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+const (
+	connectTimeout = 2 * time.Second  // inside a VPC a connection takes milliseconds
+	idleTimeout    = 50 * time.Second // shorter than a load balancer's 60, which else closes under a request
+	idlePerShard   = 64               // kept-alive connections
+	maxHeader      = 64 << 10         // bytes of a response's header
+)
+
+// Transport is a routing.Transport.
+type Transport struct {
+	base   func(shard string) (string, error)
+	header http.Header
+	rt     *http.Transport
+}
+
+// New returns a transport. base gives the address at which a shard listens now, such as
+// http://s01.eu-1.orders.internal; header is added to every request, and may be nil.
+func New(base func(shard string) (string, error), header http.Header) *Transport {
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}
+	return &Transport{base, header.Clone(), &http.Transport{
+		DialContext:            dialer.DialContext,
+		Proxy:                  nil, // shards are neighbours
+		MaxIdleConnsPerHost:    idlePerShard,
+		IdleConnTimeout:        idleTimeout,
+		DisableCompression:     true, // an answer travels as it is
+		MaxResponseHeaderBytes: maxHeader,
+	}}
+}
+
+// CloseIdle closes the connections that are kept alive.
+func (t *Transport) CloseIdle() { t.rt.CloseIdleConnections() }
+
+// Send implements routing.Transport. Redirects are the client's to follow.
+func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
+	r, err := t.request(ctx, call, req)
+	if err != nil {
+		return nil, fmt.Errorf("shard %s: %w: %w", call.Shard, routing.ErrNotSent, err)
+	}
+	// Until a connection is there, nothing can have been sent.
+	var connected atomic.Bool
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
+	resp, err := t.rt.RoundTrip(r)
+	if err != nil {
+		if !connected.Load() {
+			err = fmt.Errorf("%w: %w", routing.ErrNotSent, err)
+		}
+		return nil, fmt.Errorf("shard %s: %w", call.Shard, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, routing.MaxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("shard %s: read the answer: %w", call.Shard, err)
+	case len(body) > routing.MaxBody:
+		return nil, fmt.Errorf("shard %s: the answer is larger than %d bytes", call.Shard, routing.MaxBody)
+	}
+	return &routing.Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+}
+
+func (t *Transport) request(ctx context.Context, call routing.Call, req *routing.Request) (*http.Request, error) {
+	base, err := t.base(call.Shard)
+	if err != nil {
+		return nil, err
+	}
+	target := base + req.Path
+	if req.RawQuery != "" {
+		target += "?" + req.RawQuery
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return nil, errors.New("path does not make a URL")
+	}
+	r, err := http.NewRequestWithContext(ctx, req.Method, "/", once{bytes.NewReader(req.Body)})
+	if err != nil {
+		return nil, err
+	}
+	r.URL = u
+	r.Host = u.Host
+	r.ContentLength = int64(len(req.Body))
+	r.Header = req.Header.Clone()
+	r.Header.Del("Host")
+	if r.Header.Get("User-Agent") == "" {
+		r.Header.Set("User-Agent", "") // net/http would put its own name there
+	}
+	for name, values := range t.header {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	return r, nil
+}
+
+// once is a body that net/http cannot rewind. With one that it can, http.Transport sends a request again
+// by itself when a kept-alive connection breaks under it, and takes a POST for repeatable when the
+// client gave it an Idempotency-Key. Whether to repeat is the engine's decision.
+type once struct{ io.Reader }
+
+func (once) Close() error { return nil }

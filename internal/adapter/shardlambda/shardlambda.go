@@ -1,0 +1,128 @@
+// Package shardlambda carries requests to a shard's Lambda slice, by a synchronous invocation.
+package shardlambda
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/smithy-go"
+
+	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/httpapi"
+)
+
+// Client is the part of *lambda.Client that is needed. It must not repeat invocations by itself: make
+// it with the options of Once.
+type Client interface {
+	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
+}
+
+// Once switches the SDK's own retries off: an invocation whose answer was lost may have run, and only
+// the engine knows whether it may run again.
+func Once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
+
+// Transport is a routing.Transport.
+type Transport struct {
+	client   Client
+	function func(shard string) string
+}
+
+// New returns a transport. function gives the name of a shard's slice, with its alias.
+func New(client Client, function func(shard string) string) *Transport {
+	return &Transport{client, function}
+}
+
+// Send implements routing.Transport. The slice gets an HTTP API event, payload format 2.0.
+func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
+	payload, err := httpapi.FormatEvent(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", routing.ErrNotSent, err)
+	}
+	if len(payload) > routing.MaxBody {
+		return nil, fmt.Errorf("%w: an event of %d bytes, and an invocation carries %d", routing.ErrTooLarge, len(payload), routing.MaxBody)
+	}
+	out, err := t.client.Invoke(ctx, &lambda.InvokeInput{
+		FunctionName: aws.String(t.function(call.Shard)), Payload: payload,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("invoke slice of shard %s: %w", call.Shard, classify(err))
+	}
+	if out.FunctionError != nil {
+		return nil, fmt.Errorf("slice of shard %s: %w", call.Shard, functionError(out.Payload))
+	}
+	resp, err := httpapi.ParseResponse(out.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("slice of shard %s: %w", call.Shard, err)
+	}
+	return resp, nil
+}
+
+// notRun are the errors with which Lambda refuses an invocation before the function's code runs. Source:
+// Invoke, "Errors", Lambda API reference. What is not on the list may have run: ServiceException, for one.
+var notRun = map[string]bool{
+	(&types.TooManyRequestsException{}).ErrorCode():             true,
+	(&types.ResourceNotFoundException{}).ErrorCode():            true,
+	(&types.ResourceNotReadyException{}).ErrorCode():            true,
+	(&types.ResourceConflictException{}).ErrorCode():            true,
+	(&types.EC2ThrottledException{}).ErrorCode():                true,
+	(&types.EC2AccessDeniedException{}).ErrorCode():             true,
+	(&types.ENILimitReachedException{}).ErrorCode():             true,
+	(&types.SubnetIPAddressLimitReachedException{}).ErrorCode(): true,
+	(&types.InvalidSecurityGroupIDException{}).ErrorCode():      true,
+	(&types.InvalidSubnetIDException{}).ErrorCode():             true,
+	(&types.InvalidRuntimeException{}).ErrorCode():              true,
+	(&types.InvalidZipFileException{}).ErrorCode():              true,
+	(&types.InvalidRequestContentException{}).ErrorCode():       true,
+	(&types.InvalidParameterValueException{}).ErrorCode():       true,
+	(&types.UnsupportedMediaTypeException{}).ErrorCode():        true,
+	(&types.KMSAccessDeniedException{}).ErrorCode():             true,
+	(&types.KMSDisabledException{}).ErrorCode():                 true,
+	(&types.KMSInvalidStateException{}).ErrorCode():             true,
+	(&types.KMSNotFoundException{}).ErrorCode():                 true,
+	"AccessDeniedException":                                     true, // IAM's, which the SDK has no type for
+}
+
+// classify says of a failed invocation whether the slice may have run. It is the one place that knows
+// Lambda's errors.
+func classify(err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		switch code := api.ErrorCode(); {
+		case code == (&types.RequestTooLargeException{}).ErrorCode():
+			return fmt.Errorf("%w: %w", routing.ErrTooLarge, err)
+		case notRun[code]:
+			return fmt.Errorf("%w: %w", routing.ErrNotSent, err)
+		}
+		return err
+	}
+	var connect *net.OpError
+	if errors.As(err, &connect) && connect.Op == "dial" {
+		return fmt.Errorf("%w: %w", routing.ErrNotSent, err)
+	}
+	return err
+}
+
+// functionError reads what Lambda says of a function that ended without an answer: it crashed, took too
+// long, or reported an error. It may have done anything before.
+func functionError(payload []byte) error {
+	var report struct {
+		Type    string `json:"errorType"`
+		Message string `json:"errorMessage"`
+	}
+	if err := json.Unmarshal(payload, &report); err != nil {
+		return fmt.Errorf("function failed with a report that cannot be read: %w", err)
+	}
+	err := fmt.Errorf("function failed with %s: %s", report.Type, report.Message)
+	// A time-out is "Sandbox.Timedout", and on older runtimes only this text.
+	if report.Type == "Sandbox.Timedout" || strings.Contains(report.Message, "Task timed out after") {
+		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return err
+}

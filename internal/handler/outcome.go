@@ -1,0 +1,35 @@
+package handler
+
+import (
+	"context"
+	"log/slog"
+
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+// LogOutcome returns an observer that writes one line for each request that did not go as it should:
+// one that a shard failed, or that the router refused. Those that a shard answered at once leave no line.
+func LogOutcome(log *slog.Logger) func(routing.Outcome) {
+	return func(o routing.Outcome) {
+		if o.Err == nil && len(o.Attempts) == 1 && o.Attempts[0].Err == nil && o.Status < 500 {
+			return
+		}
+		attempts := make([]any, len(o.Attempts))
+		for i, a := range o.Attempts {
+			attempt := map[string]any{"shard": a.Shard, "status": a.Status, "ms": a.Took.Milliseconds()}
+			if a.Err != nil {
+				attempt["err"] = a.Err.Error()
+			}
+			attempts[i] = attempt
+		}
+		level := slog.LevelInfo
+		if o.Status >= 500 {
+			level = slog.LevelError
+		}
+		line := []any{"tenant", o.Tenant, "status", o.Status, "attempts", attempts}
+		if o.Err != nil {
+			line = append(line, "err", o.Err.Error())
+		}
+		log.Log(context.Background(), level, "request", line...)
+	}
+}

@@ -1,0 +1,78 @@
+// Command router is a cell's routing function: an HTTP API with a JWT authorizer in front, the shards of
+// the cell behind.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awslambda "github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"cellwall.dev/cellwall/internal/adapter/dynamodir"
+	"cellwall.dev/cellwall/internal/adapter/secretkey"
+	"cellwall.dev/cellwall/internal/adapter/shardhttp"
+	"cellwall.dev/cellwall/internal/adapter/shardlambda"
+	"cellwall.dev/cellwall/internal/adapter/shardqueue"
+	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/routerenv"
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+// timeout is for one request. An HTTP API gives up after 30 seconds.
+const timeout = 28 * time.Second
+
+func main() {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	gateway, err := router(context.Background(), log)
+	if err != nil {
+		log.Error("router does not start", "err", err.Error())
+		os.Exit(1)
+	}
+	lambda.Start(gateway)
+}
+
+func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
+	env, err := routerenv.Parse(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	aws, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	key, err := secretkey.Read(ctx, secretsmanager.NewFromConfig(aws), env.KeySecret, env.KeyVersion)
+	if err != nil {
+		return nil, err
+	}
+	directory := dynamodb.NewFromConfig(aws, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
+	cell := names.ForFleet(env.Service).Cell(env.Cell)
+	engine, err := routing.New(routing.Config{
+		Cell: env.Cell, Scheme: env.Scheme, Key: key, Shards: env.Shards, PerTenant: env.PerTenant,
+		Directory: dynamodir.New(directory, env.Directory),
+		Routes:    env.Routes,
+		Transports: map[string]routing.Transport{
+			routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(aws, shardlambda.Once),
+				func(shard string) string { return cell.Shard(shard).WorkerAlias() }),
+			routing.ViaHTTP: shardhttp.New(
+				func(shard string) (string, error) { return "http://" + cell.Shard(shard).Host(), nil }, http.Header{}),
+			routing.ViaQueue: shardqueue.New(sqs.NewFromConfig(aws, shardqueue.Once),
+				func(shard string) string { return cell.Shard(shard).Queue() }),
+		},
+		Timeout: timeout,
+		Observe: handler.LogOutcome(log),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return handler.NewGateway(engine, env.Claim, log), nil
+}
