@@ -164,9 +164,9 @@ func (s Subsets) PerTenant() int { return s.k }
 // Append appends the tenant's k indices into the list of shards, the most preferred first, and returns
 // the extended slice. The id is taken as its bytes and may have any length.
 //
-// It costs one HMAC-SHA256 and n integer mixes under RendezvousV1, one HMAC for each four words drawn
-// under HMACv1, and time in the order of k² more under either. That is nothing for k up to a hundred;
-// k near n is a pool, for which no scheme is needed.
+// HMACv1 costs one HMAC-SHA256 for each four words that it draws, about n·ln(n/(n-k)) of them and so
+// one HMAC when k is small. RendezvousV1 costs one HMAC and n integer mixes, and time in the order of
+// k² more, which shows from hundreds of members on.
 func (s Subsets) Append(dst []int, tenant string) []int {
 	// A switch, not an interface: through a dynamic call the caller's buffers would escape to the heap.
 	p := s.placer
