@@ -1,12 +1,28 @@
 // Package fleet is the one input of cellwall: the description of a service's cells and shards that
 // stands in fleet.yaml. It decodes strictly, fills defaults, checks every rule in one pass, and hands
 // out values that need no further checking.
+//
+// # Guarantees
+//
+//  1. Inside: every fault points to a line and column of the file.
+//  2. Deterministic: the same bytes give the same fleet, or the same faults in the same order.
+//  3. Round trip: a valid fleet, written as YAML and parsed again, is the same fleet.
+//  4. Whole waves: the waves reach each cell exactly once, and each wave reaches at least one.
+//  5. Within quota: no account and region reserves more Lambda concurrency than AWS allows.
+//  6. Enough shards: a tenant of any size finds its number of shards in every cell.
+//  7. Distinct: no two resources of a fleet have the same derived name.
+//
+// Only Load reads a file; nothing else does I/O.
 package fleet
 
 import "time"
 
 // Fleet is all cells of one service. A Fleet that came out of Load or Parse is valid: its defaults are
 // filled in and every rule holds.
+//
+// The tags say what a value may be, once for the decoder, the JSON Schema and docs/fleet.md: yaml has
+// the key, which is required without omitempty; jsonschema has bounds, defaults and choices; shape and
+// keys name a form in shapes. Rules between values are the checker's.
 type Fleet struct {
 	// Dir is the folder of the fleet file, where relative asset paths start.
 	Dir string `yaml:"-"`
@@ -55,7 +71,7 @@ type Account struct {
 // Auth says whose tokens are trusted.
 type Auth struct {
 	Issuer   string `yaml:"issuer" shape:"issuer"`                                        // https URL, exactly as in the token's iss
-	Audience string `yaml:"audience"`                                                     // must stand in the token's aud
+	Audience string `yaml:"audience" shape:"audience"`                                    // must stand in the token's aud
 	Claim    string `yaml:"claim,omitempty" jsonschema:"default=tenant_id" shape:"claim"` // names the tenant; default tenant_id
 }
 

@@ -92,6 +92,11 @@ var shapes = map[string]shape{
 		"the name of a claim: 1 to 128 visible ASCII characters",
 		always("write it as tenant_id"),
 	},
+	"audience": {
+		regexp.MustCompile(`^[!-~]{1,256}$`),
+		"an audience: 1 to 256 visible ASCII characters",
+		always("write it exactly as in the token's aud, in quotes if it is a number"),
+	},
 	"command": {
 		regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`),
 		"the name of a file in the asset: letters, digits, dots, hyphens and underscores",

@@ -67,8 +67,8 @@ func (r *reader) fault(at pos, what, why, fix string) {
 // read returns the tree of data, or nil when it has none; r.faults says why.
 func (r *reader) read(data []byte) (root *node) {
 	if len(data) > maxFile {
-		r.fault(pos{1, 1}, fmt.Sprintf("file of %d bytes", len(data)),
-			fmt.Sprintf("a fleet file has at most %d", maxFile), "check that this is the fleet's file, and give shards as counts")
+		r.fault(pos{1, 1}, fmt.Sprintf("file of more than %d bytes", maxFile),
+			"no fleet file is as large", "check that this is the fleet's file, and give shards as counts")
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
