@@ -131,7 +131,7 @@ func (a *app) validateJSON(file string) error {
 	if err != nil {
 		faults, ok := errors.AsType[fleet.Faults](err)
 		if !ok {
-			return hint(usagef("%w", err), "name the fleet's description as FILE or with --fleet FILE")
+			return hint(usagef("%w", err), "name the fleet's description as FILE or with --fleet FILE; docs/fleet.md has a sample")
 		}
 		s.Faults = faults
 	} else {

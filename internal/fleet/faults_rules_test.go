@@ -3,13 +3,13 @@ package fleet
 // ruleFaults are what the shapes and the rules between values find.
 var ruleFaults = []faultCase{
 	{"capital letters", `service: orders`, `service: Orders_EU`, []string{
-		`1:10: service is "Orders_EU": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, and not end in a hyphen; write a name such as orders-eu`,
+		`1:10: service is "Orders_EU": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end; write a name such as orders-eu`,
 	}},
 	{"hyphen at the end", `name: eu-1`, `name: eu-`, []string{
-		`7:12: cells[0].name is "eu-": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, and not end in a hyphen; write a name such as eu`,
+		`7:12: cells[0].name is "eu-": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end; write a name such as eu`,
 	}},
 	{"too long a name", `name: eu-1`, `name: abcdefghijklmnopq`, []string{
-		`7:12: cells[0].name is "abcdefghijklmnopq": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, and not end in a hyphen; write a name such as abcdefghijklmnop`,
+		`7:12: cells[0].name is "abcdefghijklmnopq": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end; write a name such as abcdefghijklmnop`,
 	}},
 	{"service internal", `service: orders`, `service: internal`, []string{
 		`1:10: service is "internal": the name is reserved; write another, such as my-internal`,
@@ -91,7 +91,7 @@ var ruleFaults = []faultCase{
 		`9:85: cell us-1 has 8 shards: placement.sizes.whale.perTenant = 9 gives size whale more than that; write at least 9 shards here, or at most 8 there`,
 	}},
 	{"size of a bad name", `auth:`, "placement: {sizes: {Whale: {perTenant: 2}}}\nauth:", []string{
-		`3:21: key "Whale" in placement.sizes: it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, and not end in a hyphen; write a name such as whale`,
+		`3:21: key "Whale" in placement.sizes: it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end; write a name such as whale`,
 	}},
 	{"size called default", `auth:`, "placement: {sizes: {default: {perTenant: 2}}}\nauth:", []string{
 		`3:21: size default: tenants without a size have placement.perTenant; set placement.perTenant, or call the size otherwise`,

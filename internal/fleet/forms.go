@@ -104,10 +104,13 @@ func (s *Shards) decode(d *decoder, path string, n *node) bool {
 	}
 	*s = make(Shards, count)
 	for i := range *s {
-		(*s)[i] = ShardSpec{ID: fmt.Sprintf("s%02d", i+1), Weight: 1}
+		(*s)[i] = ShardSpec{ID: CountedShard(i), Weight: 1}
 	}
 	return true
 }
+
+// CountedShard is the id of the shard with index i, from 0, in a cell that gives its shards as a count.
+func CountedShard(i int) string { return fmt.Sprintf("s%02d", i+1) }
 
 // IDs returns the shards' ids in the order of the file.
 func (s Shards) IDs() []string {

@@ -109,11 +109,12 @@ type comment map[string]string
 func (c comment) of(t reflect.Type, field string) string {
 	text := c[t.Name()+"."+field]
 	rest, named := strings.CutPrefix(text, field+" ")
-	if f, ok := t.FieldByName(field); ok && named {
-		key, _ := describe(f)
-		return key.name + " " + rest
+	if field == "" || !named {
+		return text
 	}
-	return text
+	f, _ := t.FieldByName(field)
+	key, _ := describe(f)
+	return key.name + " " + rest
 }
 
 // comments returns the doc comment of each type ("Cell.") and field ("Cell.Zones"), in one line.

@@ -24,7 +24,7 @@ const region = `[a-z]{2,4}(?:-(?:gov|iso|isob|isoe|isof|de))?-(?:north|south|eas
 var shapes = map[string]shape{
 	"name": {
 		regexp.MustCompile(`^[a-z](?:[a-z0-9-]{0,14}[a-z0-9])?$`),
-		"a lower-case letter, then at most 15 lower-case letters, digits and hyphens, and not end in a hyphen",
+		"a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end",
 		suggestName,
 	},
 	"account": {

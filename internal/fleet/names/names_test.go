@@ -1,0 +1,171 @@
+package names
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestGolden holds every name: a change here renames resources that are deployed, which replaces them.
+func TestGolden(t *testing.T) {
+	f := ForFleet("orders")
+	c := f.Cell("eu-1")
+	s := c.Shard("s01")
+	long := ForFleet("abcdefghijk").Cell("lmnopqrstuv").Shard("wxyz0123456")
+	for _, n := range []struct{ what, got, want string }{
+		{"global stack", f.Stack(), "orders-global"},
+		{"directory", f.DirectoryTable(), "orders-directory"},
+		{"router roles", f.RouterRoles(), "orders-*-router-role"},
+		{"core stack", c.Stack(), "orders-eu-1-core"},
+		{"router", c.Router(), "orders-eu-1-router"},
+		{"router role", c.RouterRole(), "orders-eu-1-router-role"},
+		{"API", c.API(), "orders-eu-1-ingress"},
+		{"store", c.Store(), "orders-eu-1-store"},
+		{"placement key", c.PlacementKey(), "cellwall/orders/eu-1/placement-key"},
+		{"parameter", c.Param("vpc/id"), "/cellwall/orders/eu-1/vpc/id"},
+		{"zone", c.Zone(), "eu-1.orders.internal"},
+		{"router's log group", c.LogGroup("router"), "/cellwall/orders/eu-1/router"},
+		{"shared load balancer", c.GroupLoadBalancer("shared"), "orders-eu-1-lb-shared"},
+		{"group's load balancer", c.GroupLoadBalancer("g01"), "orders-eu-1-lb-g01"},
+		{"long group's load balancer", ForFleet("abcdefghijk").Cell("lmnopqrstuv").GroupLoadBalancer("shared"), "abcdefghijk-lmnopqrstuv-04dd894e"},
+		{"shard stack", s.Stack(), "orders-eu-1-shard-s01"},
+		{"worker", s.Worker(), "orders-eu-1-s01-worker"},
+		{"worker's alias", s.WorkerAlias(), "orders-eu-1-s01-worker:live"},
+		{"queue", s.Queue(), "orders-eu-1-s01-work"},
+		{"dead letters", s.DeadLetters(), "orders-eu-1-s01-dead"},
+		{"table", s.Table(), "orders-eu-1-s01-state"},
+		{"bucket", s.Bucket("111111111111", "eu-west-1"), "orders-eu-1-s01-111111111111-eu-west-1"},
+		{"Auto Scaling group", s.Group(), "orders-eu-1-s01-asg"},
+		{"target group", s.TargetGroup(), "orders-eu-1-s01-tg"},
+		{"load balancer", s.LoadBalancer(), "orders-eu-1-s01-lb"},
+		{"host", s.Host(), "s01.eu-1.orders.internal"},
+		{"worker's log group", s.LogGroup("worker"), "/cellwall/orders/eu-1/s01/worker"},
+		{"long target group", long.TargetGroup(), "abcdefghijk-lmnopqrstuv-faec1cad"},
+		{"long load balancer", long.LoadBalancer(), "abcdefghijk-lmnopqrstuv-ebfbf266"},
+		{"tenant", Tenant("acme"), "qivthlmhyfekbiqklot42xv4vjung2qy46vnczkvjeb7klfie5lq"},
+	} {
+		if n.got != n.want {
+			t.Errorf("%s is %q, want %q", n.what, n.got, n.want)
+		}
+	}
+}
+
+// TestAllIsComplete calls every method that derives one name and looks for its result in All.
+func TestAllIsComplete(t *testing.T) {
+	f := ForFleet("orders")
+	c := f.Cell("eu-1")
+	s := c.Shard("s01")
+	// Not names of resources: a pattern, and a function's name with its alias.
+	skip := []string{"RouterRoles", "WorkerAlias"}
+	collect := func(names []Named) (all []string) {
+		for _, n := range names {
+			all = append(all, n.Name)
+		}
+		return all
+	}
+	ofCell := collect(c.All())
+	for _, level := range []struct {
+		value any
+		all   []string
+	}{
+		{f, collect(f.All())},
+		{c, ofCell},
+		{s, slices.Concat(ofCell, collect(s.All("111111111111", "eu-west-1")))},
+	} {
+		v := reflect.ValueOf(level.value)
+		for m, method := range v.Methods() {
+			if method.Type().NumIn() != 0 || method.Type().NumOut() != 1 || method.Type().Out(0).Kind() != reflect.String || slices.Contains(skip, m.Name) {
+				continue
+			}
+			if got := method.Call(nil)[0].String(); !slices.Contains(level.all, got) {
+				t.Errorf("%T.%s gives %q, which All lacks", level.value, m.Name, got)
+			}
+		}
+	}
+	if b := s.Bucket("111111111111", "eu-west-1"); !slices.Contains(collect(s.All("111111111111", "eu-west-1")), b) {
+		t.Errorf("All lacks the bucket %q", b)
+	}
+}
+
+// part draws a service, cell or shard name.
+var part = rapid.StringMatching(`[a-z]([a-z0-9-]{0,8}[a-z0-9])?`)
+
+// TestAWSLimits holds each name against AWS's rules for its kind, while service, cell and shard stay
+// within 33 characters together.
+func TestAWSLimits(t *testing.T) {
+	rules := map[string]*regexp.Regexp{
+		"stack":              regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]{0,127}$`),                 // CloudFormation CreateStack
+		"function":           regexp.MustCompile(`^[a-zA-Z0-9-_]{1,64}$`),                         // Lambda CreateFunction
+		"role":               regexp.MustCompile(`^[\w+=,.@-]{1,64}$`),                            // IAM CreateRole
+		"API":                regexp.MustCompile(`^.{1,128}$`),                                    // API Gateway v2 CreateApi
+		"table":              regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`),                       // DynamoDB CreateTable
+		"secret":             regexp.MustCompile(`^[a-zA-Z0-9/_+=.@-]{1,512}$`),                   // Secrets Manager CreateSecret
+		"zone":               regexp.MustCompile(`^([a-z0-9-]{1,63}\.){2}internal$`),              // RFC 1035
+		"log group":          regexp.MustCompile(`^[.\-_/#A-Za-z0-9]{1,512}$`),                    // CloudWatch Logs CreateLogGroup
+		"queue":              regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$`),                         // SQS CreateQueue
+		"bucket":             regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`),             // S3 bucket naming rules
+		"Auto Scaling group": regexp.MustCompile(`^[^:]{1,255}$`),                                 // CreateAutoScalingGroup
+		"target group":       regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,30}[a-zA-Z0-9])?$`), // CreateTargetGroup
+		"load balancer":      regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,30}[a-zA-Z0-9])?$`), // CreateLoadBalancer
+		"host":               regexp.MustCompile(`^([a-z0-9-]{1,63}\.){3}internal$`),              // RFC 1035
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		service, cell, shard := part.Draw(t, "service"), part.Draw(t, "cell"), part.Draw(t, "shard")
+		f := ForFleet(service)
+		c := f.Cell(cell)
+		for _, n := range slices.Concat(f.All(), c.All(), c.Shard(shard).All("111111111111", "ap-southeast-2")) {
+			if rule := rules[n.Space]; rule == nil || !rule.MatchString(n.Name) {
+				t.Errorf("%s %q does not match %v", n.Space, n.Name, rule)
+			}
+		}
+		if name := c.GroupLoadBalancer("g25"); !rules["load balancer"].MatchString(name) {
+			t.Errorf("load balancer %q", name)
+		}
+	})
+}
+
+func TestShort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`[a-z][a-z0-9-]{0,60}`).Draw(t, "name")
+		most := rapid.IntRange(10, 40).Draw(t, "max")
+		got := Short(name, most)
+		switch {
+		case len(name) <= most && got != name:
+			t.Errorf("Short(%q, %d) = %q, want it unchanged", name, most, got)
+		case len(got) > most:
+			t.Errorf("Short(%q, %d) = %q, which is longer", name, most, got)
+		case len(name) > most && strings.Contains(got, "--") && !strings.Contains(name, "--"):
+			t.Errorf("Short(%q, %d) = %q doubles a hyphen", name, most, got)
+		}
+		if other := Short(name+"x", most); len(name) > most && other == got {
+			t.Errorf("%q and %q both become %q", name, name+"x", got)
+		}
+	})
+}
+
+func TestRouterRolesMatchesRoutersOnly(t *testing.T) {
+	f := ForFleet("orders")
+	pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(f.RouterRoles()), `\*`, ".*") + "$")
+	if role := f.Cell("eu-1").RouterRole(); !pattern.MatchString(role) {
+		t.Errorf("%s does not match %s", role, pattern)
+	}
+	if other := ForFleet("billing").Cell("eu-1").RouterRole(); pattern.MatchString(other) {
+		t.Errorf("another service's %s matches %s", other, pattern)
+	}
+}
+
+func TestTenant(t *testing.T) {
+	rule := regexp.MustCompile(`^[a-z2-7]{52}$`)
+	seen := map[string]string{}
+	for _, id := range []string{"acme", "Acme", "acme ", "ä", strings.Repeat("x", 128)} {
+		name := Tenant(id)
+		if !rule.MatchString(name) || seen[name] != "" {
+			t.Errorf("Tenant(%q) = %q", id, name)
+		}
+		seen[name] = id
+	}
+}
