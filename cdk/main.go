@@ -19,6 +19,6 @@ func main() {
 	jsii.Close()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
+		os.Exit(1)
 	}
 }

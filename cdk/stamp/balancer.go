@@ -5,22 +5,28 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	elb "github.com/aws/aws-cdk-go/awscdk/v2/awselasticloadbalancingv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53targets"
 )
 
 // listenerPort is the port of every load balancer. They are internal, and the router calls
 // http://<names.Shard.Host>/.
 const listenerPort = 80
 
-// shardHeader is the header that tells shards apart behind a load balancer of several. Only the
-// router can reach the load balancers, so only the router sets it.
-const shardHeader = "cellwall-shard"
+// shardHeader is the header that tells shards apart behind a load balancer of several, as
+// internal/routing sets it. Nobody but the router reaches the load balancers.
+const shardHeader = "Cellwall-Shard"
 
 // group is a load balancer that several shards stand behind.
 type group struct {
 	sg       awsec2.ISecurityGroup
-	alb      elb.IApplicationLoadBalancer
 	listener elb.IApplicationListener
+	address
+}
+
+// address is the name that AWS gave a load balancer, and the hosted zone of that name.
+type address struct{ name, zone *string }
+
+func addressOf(alb elb.ApplicationLoadBalancer) address {
+	return address{alb.LoadBalancerDnsName(), alb.LoadBalancerCanonicalHostedZoneId()}
 }
 
 // newGroup is the load balancer of a group, in the core stack. A request that names no shard of the
@@ -29,7 +35,7 @@ func newGroup(core awscdk.Stack, p *plan, n network, name string) group {
 	sg := newBalancerGroup(core, "AlbGroup-"+name, n)
 	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(p.service.Port)), str("the shards' instances"), nil)
 	alb := newBalancer(core, "Alb-"+name, p.names.GroupLoadBalancer(name), n, sg)
-	return group{sg: sg, alb: alb, listener: newListener(alb, elb.ListenerAction_FixedResponse(num(421),
+	return group{sg: sg, address: addressOf(alb), listener: newListener(alb, elb.ListenerAction_FixedResponse(num(421),
 		&elb.FixedResponseOptions{ContentType: str("text/plain"), MessageBody: str("no such shard here")}))}
 }
 
@@ -61,9 +67,11 @@ func newListener(alb elb.ApplicationLoadBalancer, otherwise elb.ListenerAction) 
 		Port: num(listenerPort), Protocol: elb.ApplicationProtocol_HTTP, Open: no, DefaultAction: otherwise})
 }
 
-// nameBalancer gives a shard's load balancer the name that the router derives.
-func nameBalancer(st awscdk.Stack, s shardPlan, n network, alb elb.ILoadBalancerV2) {
-	awsroute53.NewARecord(st, str("Name"), &awsroute53.ARecordProps{
-		Zone: n.hosts, RecordName: str(s.names.Host()),
-		Target: awsroute53.RecordTarget_FromAlias(awsroute53targets.NewLoadBalancerTarget(alb, nil))})
+// nameBalancer gives a shard's load balancer the name that the router derives. The record is made from
+// the bare CloudFormation type: the CDK's own wants the load balancer's ARN, which a record has no use
+// for.
+func nameBalancer(st awscdk.Stack, s shardPlan, n network, to address) {
+	awsroute53.NewCfnRecordSet(st, str("Name"), &awsroute53.CfnRecordSetProps{
+		HostedZoneId: n.hosts.HostedZoneId(), Name: str(s.names.Host() + "."), Type: str("A"),
+		AliasTarget: &awsroute53.CfnRecordSet_AliasTargetProperty{DnsName: str("dualstack." + *to.name), HostedZoneId: to.zone}})
 }

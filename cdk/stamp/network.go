@@ -45,19 +45,15 @@ func newNetwork(core awscdk.Stack, p *plan) network {
 func ownNetwork(core awscdk.Stack, p *plan) network {
 	vpc := awsec2.NewVpc(core, str("Vpc"), &awsec2.VpcProps{
 		IpAddresses:                  awsec2.IpAddresses_Cidr(str(p.cell.CIDR)),
-		AvailabilityZones:            strs(p.zones()...),
+		AvailabilityZones:            strs(p.cell.ZoneNames()...),
 		SubnetConfiguration:          &[]*awsec2.SubnetConfiguration{},
 		NatGateways:                  num(0),
 		RestrictDefaultSecurityGroup: no, // it would bring a custom resource into every cell
 	})
-	blocks, err := subnetBlocks(p.cell.CIDR, p.cell.Zones)
-	if err != nil {
-		panic(err) // unreachable: plan.check asked the same
-	}
 	n := network{vpc: vpc}
-	for i, zone := range p.cell.Zones {
+	for _, zone := range p.cell.Zones {
 		subnet := awsec2.NewPrivateSubnet(core, str("Subnet-"+zone), &awsec2.PrivateSubnetProps{
-			VpcId: vpc.VpcId(), AvailabilityZone: str(p.zones()[i]), CidrBlock: str(blocks[zone])})
+			VpcId: vpc.VpcId(), AvailabilityZone: str(p.cell.ZoneName(zone)), CidrBlock: str(p.blocks[zone])})
 		n.subnets = append(n.subnets, subnet)
 	}
 	return n
@@ -67,17 +63,17 @@ func ownNetwork(core awscdk.Stack, p *plan) network {
 // that addEndpoints names: a second endpoint with the same private name would be refused.
 func importedNetwork(core awscdk.Stack, p *plan, v fleet.VPC) network {
 	n := network{vpc: awsec2.Vpc_FromVpcAttributes(core, str("Vpc"), &awsec2.VpcAttributes{
-		VpcId: str(v.ID), AvailabilityZones: strs(p.zones()...)})}
-	for i, zone := range p.cell.Zones {
-		n.subnets = append(n.subnets, importedSubnet(core, zone, v.Subnets[zone], p.zones()[i]))
+		VpcId: str(v.ID), AvailabilityZones: strs(p.cell.ZoneNames()...)})}
+	for _, zone := range p.cell.Zones {
+		n.subnets = append(n.subnets, importedSubnet(core, p, zone, v.Subnets[zone]))
 	}
 	return n
 }
 
 // importedSubnet is a subnet by its id.
-func importedSubnet(st awscdk.Stack, zone, id, fullZone string) awsec2.ISubnet {
+func importedSubnet(st awscdk.Stack, p *plan, zone, id string) awsec2.ISubnet {
 	subnet := awsec2.Subnet_FromSubnetAttributes(st, str("Subnet-"+zone), &awsec2.SubnetAttributes{
-		SubnetId: str(id), AvailabilityZone: str(fullZone)})
+		SubnetId: str(id), AvailabilityZone: str(p.cell.ZoneName(zone))})
 	awscdk.Validations_Of(subnet).Acknowledge(&awscdk.Acknowledgment{
 		Id: str("@aws-cdk/aws-ec2:noSubnetRouteTableId"), Reason: str("nothing here changes routes")})
 	return subnet

@@ -42,9 +42,8 @@ func publishNetwork(core awscdk.Stack, p *plan, n network) {
 func publishGroup(core awscdk.Stack, p *plan, name string, g group) {
 	publish(core, p, "ParamListener-"+name, paramGroup(name, groupListener), g.listener.ListenerArn())
 	publish(core, p, "ParamAlbGroup-"+name, paramGroup(name, groupSG), g.sg.SecurityGroupId())
-	publish(core, p, "ParamAlb-"+name, paramGroup(name, groupARN), g.alb.LoadBalancerArn())
-	publish(core, p, "ParamAlbDns-"+name, paramGroup(name, groupDNS), g.alb.LoadBalancerDnsName())
-	publish(core, p, "ParamAlbDnsZone-"+name, paramGroup(name, groupDNSZone), g.alb.LoadBalancerCanonicalHostedZoneId())
+	publish(core, p, "ParamAlbDns-"+name, paramGroup(name, groupDNS), g.name)
+	publish(core, p, "ParamAlbDnsZone-"+name, paramGroup(name, groupDNSZone), g.zone)
 }
 
 func publish(core awscdk.Stack, p *plan, id, path string, value *string) {
@@ -69,20 +68,24 @@ func (r reader) securityGroup(id, path string) awsec2.ISecurityGroup {
 		str(r.get(path, awsssm.ParameterValueType_AWS_EC2_SECURITYGROUP_ID)), &awsec2.SecurityGroupImportOptions{Mutable: no})
 }
 
-// network is the cell's network as a shard's stack sees it.
+// network is the cell's network as a shard's stack sees it. A stack may declare no parameter that it
+// does not use, so the router's security group is left to routerGroup.
 func (r reader) network() network {
 	n := network{
 		vpc: awsec2.Vpc_FromVpcAttributes(r.st, str("Vpc"), &awsec2.VpcAttributes{
-			VpcId: str(r.get(paramVPC, awsssm.ParameterValueType_AWS_EC2_VPC_ID)), AvailabilityZones: strs(r.p.zones()...)}),
-		routerSG: r.securityGroup("RouterGroup", paramRouterGroup),
+			VpcId: str(r.get(paramVPC, awsssm.ParameterValueType_AWS_EC2_VPC_ID)), AvailabilityZones: strs(r.p.cell.ZoneNames()...)}),
 		hosts: awsroute53.PrivateHostedZone_FromPrivateHostedZoneAttributes(r.st, str("Hosts"), &awsroute53.PrivateHostedZoneAttributes{
 			HostedZoneId: str(r.get(paramHosts, awsssm.ParameterValueType_AWS_ROUTE53_HOSTEDZONE_ID)), ZoneName: str(r.p.names.Zone())}),
 	}
-	for i, zone := range r.p.cell.Zones {
+	for _, zone := range r.p.cell.Zones {
 		id := r.get(paramSubnet(zone), awsssm.ParameterValueType_AWS_EC2_SUBNET_ID)
-		n.subnets = append(n.subnets, importedSubnet(r.st, zone, id, r.p.zones()[i]))
+		n.subnets = append(n.subnets, importedSubnet(r.st, r.p, zone, id))
 	}
 	return n
+}
+
+func (r reader) routerGroup() awsec2.ISecurityGroup {
+	return r.securityGroup("RouterGroup", paramRouterGroup)
 }
 
 // group is a load balancer of the core stack as a shard's stack sees it.
@@ -92,10 +95,8 @@ func (r reader) group(name string) group {
 	}
 	sg := r.securityGroup("AlbGroup", paramGroup(name, groupSG))
 	return group{
-		sg: sg,
-		alb: elb.ApplicationLoadBalancer_FromApplicationLoadBalancerAttributes(r.st, str("Alb"), &elb.ApplicationLoadBalancerAttributes{
-			LoadBalancerArn: text(groupARN), SecurityGroupId: sg.SecurityGroupId(),
-			LoadBalancerDnsName: text(groupDNS), LoadBalancerCanonicalHostedZoneId: text(groupDNSZone)}),
+		sg:      sg,
+		address: address{text(groupDNS), text(groupDNSZone)},
 		listener: elb.ApplicationListener_FromApplicationListenerAttributes(r.st, str("Listener"), &elb.ApplicationListenerAttributes{
 			ListenerArn: text(groupListener), SecurityGroup: sg}),
 	}

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/fleet/names"
@@ -17,10 +14,9 @@ import (
 // Input is what one synthesis is made from.
 type Input struct {
 	Fleet  *fleet.Fleet // valid, as fleet.Load gives it
-	Dir    string       // folder that the fleet's asset paths start from: where fleet.yaml lies
 	Router string       // folder with the router's executable, named bootstrap
 	Cell   string       // this cell alone, without the global stack; empty for everything
-	Arch   Arch         // architecture that the functions in Router and in the fleet's assets are built for
+	Arch   Arch         // that the functions in Router and in the fleet's assets are built for
 }
 
 // plan is one cell, checked, in plain Go values: all that its stacks need. Building from a plan asks
@@ -32,137 +28,114 @@ type plan struct {
 	arch      Arch
 	routerDir string
 	routerEnv map[string]string
-	workerDir string   // "" when shards have no Lambda slice
-	service   *service // nil when shards have no HTTP service
+	workerDir string            // "" when shards have no Lambda slice
+	service   *service          // nil when shards have no HTTP service
+	blocks    map[string]string // zone letter to the block of its subnet; nil in an imported network
+	groups    []string          // load balancers that several shards stand behind, in order
 	shards    []shardPlan
-	groups    []string // load balancers that several shards stand behind, in order
 }
 
 // shardPlan is one shard of a plan.
 type shardPlan struct {
 	id       string
 	names    names.Shard
-	group    string // load balancer of a group, or "" for one of the shard's own
-	priority int    // of the listener rule in a group
 	env      map[string]string
+	group    string // the load balancer it stands behind with others; "" for one of its own
+	priority int    // of its rule there
 }
 
 // service is the HTTP service that the shards' instances run.
 type service struct {
 	fleet.HTTP
 	archive archive
-	arch    Arch
 	ami     string
 }
 
 // plan checks the input and lays out the cells to stamp. The error names every fault. The archive of
-// the HTTP service is written to the folder scratch, and must stay there until the app is synthesised.
+// the HTTP service is written to the folder scratch and must stay there until the app is synthesised.
 func (in Input) plan(scratch string) ([]*plan, error) {
-	cells, err := in.cells()
-	if err != nil {
+	cells := in.Fleet.Cells
+	if in.Cell != "" {
+		c, ok := in.Fleet.Cell(in.Cell)
+		if !ok {
+			return nil, fmt.Errorf("-c cell=%s: the fleet has no such cell; write one of %s", in.Cell, strings.Join(cellNames(in.Fleet), ", "))
+		}
+		cells = []fleet.Cell{c}
+	}
+	built, faults := in.built(scratch)
+	faults = append(faults, checkPatterns(in.Fleet))
+	plans := make([]*plan, len(cells))
+	for i, c := range cells {
+		p, err := built.of(c)
+		plans[i], faults = p, append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
 		return nil, err
-	}
-	var faults []error
-	fault := func(err error) {
-		if err != nil {
-			faults = append(faults, err)
-		}
-	}
-	workerDir := ""
-	fault(in.Arch.check())
-	fault(in.checkFunction("dist/router", in.Router))
-	if l := in.Fleet.Shard.Lambda; l != nil {
-		workerDir = filepath.Join(in.Dir, l.Asset)
-		fault(in.checkFunction(l.Asset, workerDir))
-	}
-	var bundle archive
-	var machine Arch
-	if h := in.Fleet.Shard.HTTP; h != nil {
-		machine = instanceArch(h.InstanceType)
-		fault(checkService(*h, filepath.Join(in.Dir, h.Asset), machine))
-		bundle, err = newArchive(filepath.Join(in.Dir, h.Asset), scratch)
-		fault(err)
-	}
-	fault(checkPatterns(in.Fleet))
-	plans := make([]*plan, 0, len(cells))
-	for _, c := range cells {
-		p := &plan{fleet: in.Fleet, cell: c, names: names.ForFleet(in.Fleet.Service).Cell(c.Name), arch: in.Arch,
-			routerDir: in.Router, workerDir: workerDir}
-		if h := in.Fleet.Shard.HTTP; h != nil {
-			p.service = &service{HTTP: *h, archive: bundle, arch: machine, ami: h.AMIs[c.Region+"/"+string(machine)]}
-		}
-		fault(p.layOutShards())
-		p.routerEnv, err = routerEnvironment(p)
-		fault(err)
-		fault(p.check())
-		plans = append(plans, p)
-	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
 	}
 	return plans, nil
 }
 
-// cells are the cells to stamp.
-func (in Input) cells() ([]fleet.Cell, error) {
-	if in.Cell == "" {
-		return in.Fleet.Cells, nil
+func cellNames(f *fleet.Fleet) []string {
+	all := make([]string, len(f.Cells))
+	for i, c := range f.Cells {
+		all[i] = c.Name
 	}
-	var known []string
-	for _, c := range in.Fleet.Cells {
-		if c.Name == in.Cell {
-			return []fleet.Cell{c}, nil
-		}
-		known = append(known, c.Name)
-	}
-	return nil, fmt.Errorf("-c cell=%s: the fleet has no such cell; write one of %s", in.Cell, strings.Join(known, ", "))
+	return all
 }
 
-// layOutShards fills in the plan's shards.
-func (p *plan) layOutShards() error {
-	grouping, err := groupShards(p.fleet.Shard.HTTP, p.cell)
-	if err != nil {
-		return err
+// built is the part of a plan that all cells have in common: what make dist has built.
+func (in Input) built(scratch string) (plan, []error) {
+	p := plan{fleet: in.Fleet, arch: in.Arch, routerDir: in.Router}
+	if err := in.Arch.check(); err != nil {
+		return p, []error{err}
 	}
+	faults := []error{checkFunction("dist/router", in.Router, in.Arch)}
+	if l := in.Fleet.Shard.Lambda; l != nil {
+		p.workerDir = in.Fleet.Path(l.Asset)
+		faults = append(faults, checkFunction(l.Asset, p.workerDir, in.Arch))
+	}
+	if h := in.Fleet.Shard.HTTP; h != nil {
+		p.service = &service{HTTP: *h}
+		err := checkService(*h, in.Fleet.Path(h.Asset))
+		if err == nil {
+			p.service.archive, err = newArchive(in.Fleet.Path(h.Asset), scratch)
+		}
+		faults = append(faults, err)
+	}
+	return p, faults
+}
+
+// of is the plan of one cell.
+func (p plan) of(c fleet.Cell) (*plan, error) {
+	p.cell, p.names = c, p.fleet.NamesOf(c)
+	var faults []error
+	fault := func(err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("cell %s: %w", c.Name, err))
+		}
+	}
+	if p.service != nil {
+		s := *p.service
+		s.ami, _ = s.AMI(c.Region) // the fleet has one for each of its cells
+		p.service = &s
+	}
+	if c.VPC == nil {
+		var err error
+		p.blocks, err = subnetBlocks(c.CIDR, c.Zones)
+		fault(err)
+		fault(p.checkDirectory())
+	}
+	grouping, err := groupShards(p.fleet.Shard.HTTP, c.Shards)
+	fault(err)
 	p.groups = grouping.groups
-	for _, s := range p.cell.Shards {
+	for _, s := range c.Shards {
 		sp := shardPlan{id: s.ID, names: p.names.Shard(s.ID), group: grouping.of[s.ID], priority: grouping.priority[s.ID]}
-		sp.env = p.shardEnvironment(sp)
+		sp.env = p.shardEnvironment(sp.names, s.ID)
 		p.shards = append(p.shards, sp)
 	}
-	return nil
-}
-
-// shardEnvironment is what the shard's code is told, in the slice and on the instances alike. The
-// sample worker and lambda/shardkit read these names.
-func (p *plan) shardEnvironment(s shardPlan) map[string]string {
-	env := map[string]string{
-		"CELLWALL_SERVICE": p.fleet.Service,
-		"CELLWALL_CELL":    p.cell.Name,
-		"CELLWALL_SHARD":   s.id,
-	}
-	if p.fleet.Shard.Table != nil {
-		env["CELLWALL_SHARD_TABLE"] = s.names.Table()
-	}
-	switch p.fleet.Shard.State.Mode { // CELLWALL_TABLE is where the service's state lives
-	case fleet.StateCell:
-		env["CELLWALL_TABLE"] = p.names.Store()
-	case fleet.StateHome:
-		env["CELLWALL_TABLE"] = s.names.Table()
-	}
-	if p.fleet.Shard.Bucket != nil {
-		env["CELLWALL_BUCKET"] = s.names.Bucket(p.cell.Account, p.cell.Region)
-	}
-	return env
-}
-
-// zones are the full names of the cell's zones, in the fleet's order.
-func (p *plan) zones() []string {
-	full := make([]string, len(p.cell.Zones))
-	for i, z := range p.cell.Zones {
-		full[i] = p.cell.Region + z
-	}
-	return full
+	p.routerEnv, err = p.routerEnvironment()
+	fault(err)
+	return &p, errors.Join(faults...)
 }
 
 // arn is the ARN of a resource in the cell's own account and region.
@@ -178,33 +151,35 @@ func (p *plan) directoryRegion() string {
 	return p.fleet.Directory.Region
 }
 
-// directoryARN is the replica of the directory that the cell reads.
-func (p *plan) directoryARN() string {
-	return directoryARN(p.fleet, p.directoryRegion())
+// checkDirectory refuses a cell whose own network, which has no way out, would keep its router from
+// the directory.
+func (p *plan) checkDirectory() error {
+	if r := p.directoryRegion(); r != p.cell.Region {
+		return fmt.Errorf("its network has no way to other regions, but the nearest directory is in %s; add %s to directory.replicas, or give the cell a vpc with a way out", r, p.cell.Region)
+	}
+	return nil
 }
 
-// workerPattern and queuePattern match the function aliases and the queues of all shards of the cell,
+// workerPattern and queuePattern match the function aliases and the queues of all shards of a cell,
 // present and to come.
 func workerPattern(c names.Cell) string { return c.Shard("*").WorkerAlias() }
 func queuePattern(c names.Cell) string  { return c.Shard("*").Queue() }
 
-// checkPatterns refuses a fleet in which the router of one cell could reach the shards of another,
-// because a cell's name with a shard's looks like another cell's name (eu and eu-1).
+// checkPatterns refuses a fleet in which the router of one cell would be allowed to call shards of
+// another, because the one cell's name begins the other's, as eu begins eu-1.
 func checkPatterns(f *fleet.Fleet) error {
 	var faults []error
-	all := names.ForFleet(f.Service)
 	for _, a := range f.Cells {
+		worker, queue := workerPattern(f.NamesOf(a)), queuePattern(f.NamesOf(a))
 		for _, b := range f.Cells {
 			if a.Name == b.Name || a.Account != b.Account || a.Region != b.Region {
 				continue
 			}
 			for _, s := range b.Shards {
-				theirs := all.Cell(b.Name).Shard(s.ID)
-				worker, _ := path.Match(workerPattern(all.Cell(a.Name)), theirs.WorkerAlias())
-				queue, _ := path.Match(queuePattern(all.Cell(a.Name)), theirs.Queue())
-				if worker || queue {
-					faults = append(faults, fmt.Errorf("cells %s and %s: the router of %s would be allowed to call %s, since the one name begins with the other and both cells share account %s and region %s; rename one of them",
-						a.Name, b.Name, a.Name, theirs.Worker(), a.Account, a.Region))
+				theirs := f.NamesOf(b).Shard(s.ID)
+				if matches(worker, theirs.WorkerAlias()) || matches(queue, theirs.Queue()) {
+					faults = append(faults, fmt.Errorf("cells %s and %s share account %s and region %s, and the one name begins the other: the router of %s would be allowed to call %s; rename one of the cells",
+						a.Name, b.Name, a.Account, a.Region, a.Name, theirs.Worker()))
 					break
 				}
 			}
@@ -213,10 +188,9 @@ func checkPatterns(f *fleet.Fleet) error {
 	return errors.Join(faults...)
 }
 
-// instanceArch is the architecture of an instance type.
-func instanceArch(instanceType string) Arch {
-	if awsec2.NewInstanceType(str(instanceType)).Architecture() == awsec2.InstanceArchitecture_ARM_64 {
-		return ARM64
-	}
-	return X86
+// matches tells whether IAM would match the name: a star stands for any characters. Names hold none
+// of the other characters that path.Match knows.
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
 }

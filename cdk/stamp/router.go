@@ -1,10 +1,6 @@
 package stamp
 
 import (
-	"encoding/json"
-	"fmt"
-	"strings"
-
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
@@ -19,51 +15,6 @@ import (
 
 // routerTimeout ends a routed request before API Gateway does, which gives up after 30 s.
 const routerTimeout = 29
-
-// firstKeyVersion is the version under which a new cell's placement key is generated.
-const firstKeyVersion = "1"
-
-// routerEnvironment is what the router is told. lambda/router reads exactly these.
-func routerEnvironment(p *plan) (map[string]string, error) {
-	type route struct {
-		Path   string `json:"path"`
-		Via    string `json:"via"`
-		Fanout bool   `json:"fanout,omitempty"`
-	}
-	routes := make([]route, len(p.fleet.Routes))
-	for i, r := range p.fleet.Routes {
-		routes[i] = route{r.Path, r.Via, r.Fanout}
-	}
-	perTenant := map[string]int{"": p.fleet.Placement.PerTenant} // "" is the default size
-	for size, s := range p.fleet.Placement.Sizes {
-		perTenant[size] = s.PerTenant
-	}
-	shards := make([]string, len(p.shards))
-	for i, s := range p.shards {
-		shards[i] = s.id
-	}
-	routesJSON, err := json.Marshal(routes)
-	if err != nil {
-		return nil, fmt.Errorf("routes cannot be told to the router: %w", err)
-	}
-	perTenantJSON, err := json.Marshal(perTenant)
-	if err != nil {
-		return nil, fmt.Errorf("placement.sizes cannot be told to the router: %w", err)
-	}
-	return map[string]string{
-		"CELLWALL_SERVICE":          p.fleet.Service,
-		"CELLWALL_CELL":             p.cell.Name,
-		"CELLWALL_TENANT_CLAIM":     p.fleet.Auth.Claim,
-		"CELLWALL_SCHEME":           p.fleet.Placement.Scheme,
-		"CELLWALL_PER_TENANT":       string(perTenantJSON),
-		"CELLWALL_SHARDS":           strings.Join(shards, ","),
-		"CELLWALL_KEY_SECRET":       p.names.PlacementKey(),
-		"CELLWALL_KEY_VERSION":      firstKeyVersion,
-		"CELLWALL_DIRECTORY":        p.directoryARN(),
-		"CELLWALL_DIRECTORY_REGION": p.directoryRegion(),
-		"CELLWALL_ROUTES":           string(routesJSON),
-	}, nil
-}
 
 // newRouter is the cell's routing function, by its alias.
 func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secret) awslambda.Alias {
@@ -104,9 +55,9 @@ func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 		role.AddToPolicy(allow([]string{"lambda:InvokeFunction"}, p.arn("lambda", "function:"+workerPattern(p.names))))
 	}
 	if p.fleet.Shard.Queue != nil {
-		role.AddToPolicy(allow([]string{"sqs:SendMessage"}, p.arn("sqs", queuePattern(p.names))))
+		role.AddToPolicy(allow([]string{"sqs:GetQueueUrl", "sqs:SendMessage"}, p.arn("sqs", queuePattern(p.names))))
 	}
-	role.AddToPolicy(allow([]string{"dynamodb:GetItem"}, p.directoryARN()))
+	role.AddToPolicy(allow([]string{"dynamodb:GetItem"}, directoryARN(p.fleet, p.directoryRegion())))
 
 	// Lambda itself attaches the function to the network in the role's name. None of these actions
 	// can be narrowed to a resource that exists before the function does; the denial keeps them from

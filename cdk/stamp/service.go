@@ -25,12 +25,13 @@ func newService(st awscdk.Stack, p *plan, s shardPlan) {
 		g := core.group(s.group)
 		sg.AddIngressRule(g.sg, awsec2.Port_Tcp(num(p.service.Port)), str("load balancer of the group"), nil)
 		g.join(st, s, targets)
-		nameBalancer(st, s, n, g.alb)
+		nameBalancer(st, s, n, g.address)
 		return
 	}
+	n.routerSG = core.routerGroup()
 	alb := newBalancer(st, "Alb", s.names.LoadBalancer(), n, newBalancerGroup(st, "AlbGroup", n))
 	newListener(alb, elb.ListenerAction_Forward(list[elb.IApplicationTargetGroup](targets), nil))
-	nameBalancer(st, s, n, alb)
+	nameBalancer(st, s, n, addressOf(alb))
 }
 
 func newTargets(st awscdk.Stack, p *plan, s shardPlan, n network, instances awsautoscaling.AutoScalingGroup) elb.ApplicationTargetGroup {
@@ -92,7 +93,7 @@ func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup
 		UserData: awsec2.UserData_Custom(str(start{
 			Shard: s.id, Cell: p.cell.Name, Service: p.fleet.Service, Region: p.cell.Region,
 			Bucket: *asset.S3BucketName(), Key: *asset.S3ObjectKey(), SHA256: h.archive.sha256,
-			Command: h.Command, Port: h.Port, Env: envLines(env),
+			Command: h.Command, Port: h.Port, Env: environmentLines(env),
 		}.script())),
 	})
 }

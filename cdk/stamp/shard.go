@@ -13,17 +13,17 @@ import (
 // buildShard fills one shard's stack with the parts that the fleet turns on. Nothing in it names a
 // resource of another shard.
 func buildShard(st awscdk.Stack, p *plan, s shardPlan) {
-	make := p.fleet.Shard
-	if make.Table != nil {
+	parts := p.fleet.Shard
+	if parts.Table != nil {
 		newTable(st, "Table", s.names.Table())
 	}
-	if make.Bucket != nil {
+	if parts.Bucket != nil {
 		newBucket(st, "Bucket", s.names.Bucket(p.cell.Account, p.cell.Region))
 	}
-	if make.Lambda != nil {
-		slice := newSlice(st, p, s, *make.Lambda)
-		if make.Queue != nil {
-			newQueue(st, s, *make.Queue, *make.Lambda, slice)
+	if parts.Lambda != nil {
+		slice := newSlice(st, p, s, *parts.Lambda)
+		if parts.Queue != nil {
+			newQueue(st, s, *parts.Queue, *parts.Lambda, slice)
 		}
 	}
 	if p.service != nil {

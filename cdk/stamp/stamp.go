@@ -54,11 +54,23 @@ func NewApp(o Options) awscdk.App {
 	for k, v := range o.Context {
 		settings[k] = v
 	}
+	quietRuntime()
 	props := &awscdk.AppProps{Context: &settings, AnalyticsReporting: no, StackTraces: no}
 	if o.Out != "" {
 		props.Outdir = str(o.Out)
 	}
 	return awscdk.NewApp(props)
+}
+
+// quietRuntime stops the CDK's runtime from warning, in a box of twelve lines on every start, about
+// Node.js versions that it does not test any more. The project's set-up checks the version.
+func quietRuntime() {
+	for _, about := range []string{"UNTESTED", "END_OF_LIFE"} {
+		name := "JSII_SILENCE_WARNING_" + about + "_NODE_VERSION"
+		if _, set := os.LookupEnv(name); !set {
+			os.Setenv(name, "1")
+		}
+	}
 }
 
 // Run reads the fleet that the app's context names and synthesises it. The error lists every fault
@@ -73,7 +85,6 @@ func Run(o Options) (err error) {
 	}
 	return Synthesise(app, Input{
 		Fleet:  f,
-		Dir:    filepath.Dir(file),
 		Router: filepath.Join("dist", "router"),
 		Cell:   setting(app, contextCell, ""),
 		Arch:   Arch(setting(app, contextArch, string(ARM64))),
@@ -151,7 +162,7 @@ func newCell(app awscdk.App, p *plan) {
 		Env: &awscdk.Environment{Account: str(c.Account), Region: str(c.Region)}})
 	// Constructs that spread over zones ask the CLI for the account's zones even when they were told
 	// which. The answer stands in the fleet.
-	stage.Node().SetContext(str("availability-zones:account="+c.Account+":region="+c.Region), strs(p.zones()...))
+	stage.Node().SetContext(str("availability-zones:account="+c.Account+":region="+c.Region), strs(p.cell.ZoneNames()...))
 
 	core := newStack(stage, "core", p.names.Stack(), fmt.Sprintf("Core of cell %s of %s", c.Name, p.fleet.Service), nil,
 		map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name})
