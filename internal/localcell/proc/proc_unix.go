@@ -32,6 +32,17 @@ func TryLock(path string) (*Lock, error) {
 	return nil, fmt.Errorf("take the lock %s: %w", path, err)
 }
 
+// File is the lock as a file that another process can be given; the lock is given back when every process
+// that has it released it or died.
+func (l *Lock) File() *os.File { return l.file }
+
+// Inherited is a file that the process was started with, as number fd. It is not passed on to processes
+// that this one starts.
+func Inherited(fd int, name string) *os.File {
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), name)
+}
+
 // Release gives the lock back.
 func (l *Lock) Release() error { return l.file.Close() }
 

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/localcell"
+)
+
+// statusReport is the JSON form of local status. It holds no secrets.
+type statusReport struct {
+	Cell      string                    `json:"cell"`
+	Started   time.Time                 `json:"started"`
+	Router    string                    `json:"router"`
+	Issuer    string                    `json:"issuer"`
+	PID       int                       `json:"supervisorPid"`
+	Processes []localcell.ProcessStatus `json:"processes"`
+	Counters  *localcell.Counters       `json:"counters"` // null while the router is down
+}
+
+func localStatus(l *local) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the running cell, its processes and what each shard was asked",
+		Long: `Show the running cell, its processes and what each shard was asked since the router started. Exit status 3
+when no cell is running.`,
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, r, err := l.find()
+			if err != nil {
+				return err
+			}
+			processes, err := r.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			s := statusReport{r.Cell, r.Started, r.Router, r.Issuer, r.Supervisor.PID, processes, nil}
+			if counters, err := r.Counters(cmd.Context()); err == nil {
+				s.Counters = &counters
+			} else {
+				fmt.Fprintln(l.err, "the router does not tell its counters:", err)
+			}
+			if asJSON {
+				return l.json(s)
+			}
+			return l.printStatus(s)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (l *local) printStatus(s statusReport) error {
+	w := tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "cell %s, up since %s\n", s.Cell, s.Started.Local().Format(time.DateTime))
+	fmt.Fprintf(w, "router  %s\nissuer  %s\n", s.Router, s.Issuer)
+	if c := s.Counters; c != nil {
+		fmt.Fprintf(w, "%d requests: %d refused, %d failed, %d needed a second shard\n", c.Requests, c.Refused, c.Failures, c.Fallbacks)
+	}
+	fmt.Fprintln(w, "\nprocess\tstate\tpid\tstarts\taddress\tasked\tfailed\tnote")
+	for _, p := range s.Processes {
+		asked, failed := "", ""
+		if s.Counters != nil {
+			if shard, ok := s.Counters.Shards[p.Name]; ok {
+				asked, failed = fmt.Sprint(shard.Attempts), fmt.Sprint(shard.Failures)
+			}
+		}
+		note := p.LastError
+		if p.HeldUntil != nil {
+			note = "broken until " + p.HeldUntil.Local().Format(time.TimeOnly)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", p.Name, p.State, p.PID, p.Starts, p.Address, asked, failed, note)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}

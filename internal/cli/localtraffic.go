@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/localcell/traffic"
+)
+
+func localTraffic(l *local) *cobra.Command {
+	var tenants, rounds, concurrency int
+	var rate float64
+	var limit time.Duration
+	var broken string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "traffic",
+		Short: "Send tenant traffic, break a shard if asked, and print what the tenants felt",
+		Long: `Send traffic of the running cell's tenants through its router. In each round every tenant writes one order
+and reads it back, with its own token. With --break, the shard is killed while requests are under way and
+stays down for at least one whole round. At the end every acknowledged write is read back and compared.
+
+Every figure is measured. Exit status 1 when an acknowledged write was lost, or when a tenant with several
+shards was fully down.`,
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if tenants < 0 {
+				return usagef("--tenants %d: want a number of tenants, or 0 for all", tenants)
+			}
+			d, r, err := l.find()
+			if err != nil {
+				return err
+			}
+			config, err := d.Traffic(cmd.Context(), r, tenants, broken)
+			if err != nil {
+				return err
+			}
+			processes, err := r.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if broken != "" {
+				var shards []string
+				for _, p := range processes {
+					if p.Address != "" {
+						shards = append(shards, p.Name)
+					}
+				}
+				if !slices.Contains(shards, broken) {
+					return usagef("--break %s: no such shard in cell %s; want one of %s", broken, r.Cell, strings.Join(shards, ", "))
+				}
+			}
+			config.Rounds, config.Concurrency, config.Rate, config.Limit = rounds, concurrency, rate, limit
+			config.Progress = func(phase string, done, of int) { fmt.Fprintf(l.err, "%s: %d of %d\n", phase, done, of) }
+			if err := config.Check(); err != nil {
+				return usagef("%w", err)
+			}
+			report, err := traffic.Run(cmd.Context(), config)
+			if report != nil {
+				if printErr := l.printTraffic(report, asJSON); err == nil {
+					err = printErr
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return report.Fault()
+		},
+	}
+	cmd.Flags().IntVar(&tenants, "tenants", 0, "number of tenants, by order of their ids (0: all)")
+	cmd.Flags().IntVar(&rounds, "rounds", traffic.MinBreakRounds, "turns of each tenant; with --break at least 4")
+	cmd.Flags().IntVar(&concurrency, "concurrency", 16, "tenants served at once")
+	cmd.Flags().Float64Var(&rate, "rate", 0, "turns a second (0: each as soon as one before has ended)")
+	cmd.Flags().DurationVar(&limit, "limit", time.Minute, "time after which no further turn begins")
+	cmd.Flags().StringVar(&broken, "break", "", "shard to break half-way")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (l *local) printTraffic(r *traffic.Report, asJSON bool) error {
+	if asJSON {
+		return l.json(r)
+	}
+	w := tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
+	share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(r.Tenants)) }
+	fmt.Fprintf(w, "tenants\t%d\t\n", r.Tenants)
+	if r.Broken != "" {
+		fmt.Fprintf(w, "  untouched\t%d\t%s\n", r.Untouched, share(r.Untouched))
+		fmt.Fprintf(w, "  degraded\t%d\t%s: shard %s is a member of the subsets of %d, and %d needed a second shard\n",
+			r.Degraded, share(r.Degraded), r.Broken, r.Members, r.FellBack)
+		fmt.Fprintf(w, "  fully down\t%d\t%s of the %d that asked during the break\n", r.FullyDown, share(r.FullyDown), r.Asked)
+	}
+	fmt.Fprintf(w, "requests\t%d\tin %.1f s", r.Requests, r.Seconds)
+	if r.Broken != "" {
+		fmt.Fprintf(w, ", %d of them during the %.1f s of the break", r.DuringBreak, r.BreakSeconds)
+	}
+	fmt.Fprintf(w, "\n  failed\t%d\tof them, all idempotent%s\n", r.Failures, because(r.FirstFailure))
+	fmt.Fprintf(w, "  second shard asked\t%d\ttimes, as the router counted\n", r.Fallbacks)
+	printLatency(w, "  answered in", r.Calm)
+	if r.Broken != "" {
+		printLatency(w, "    during the break", r.Break)
+	}
+	fmt.Fprintf(w, "writes acknowledged\t%d\tand read back\n", r.Acknowledged-r.Unread)
+	fmt.Fprintf(w, "lost = %d\t\t\n", r.Lost)
+	if !r.Complete {
+		fmt.Fprintf(w, "the time limit ended the sending early\t\t\n")
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+func because(first string) string {
+	if first == "" {
+		return ""
+	}
+	return "; the first: " + first
+}
+
+func printLatency(w io.Writer, name string, l traffic.Latency) {
+	fmt.Fprintf(w, "%s\t%.1f ms\tmedian; 99 %% within %.1f ms, all within %.1f ms\n", name, l.Median, l.P99, l.Max)
+}

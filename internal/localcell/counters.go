@@ -1,0 +1,96 @@
+package localcell
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"sync"
+
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+// maxCounted bounds the tenants that counters remember by name.
+const maxCounted = 100_000
+
+// Counters are what a local router counted since its process started. They name shards and tenants, and
+// are for the operator only.
+type Counters struct {
+	Requests  int64                   `json:"requests"`  // answered, in whatever way
+	Refused   int64                   `json:"refused"`   // by the router itself, without asking a shard
+	Failures  int64                   `json:"failures"`  // no shard gave a usable answer
+	Fallbacks int64                   `json:"fallbacks"` // requests for which a second shard was asked
+	Shards    map[string]ShardCounter `json:"shards"`
+	// FellBack is the number of fallbacks by tenant.
+	FellBack map[string]int64 `json:"fellBack"`
+}
+
+// ShardCounter is what one shard was asked.
+type ShardCounter struct {
+	Attempts int64 `json:"attempts"`
+	Failures int64 `json:"failures"` // no answer, or 502, 503, 504
+}
+
+// counting collects Counters.
+type counting struct {
+	mu sync.Mutex
+	c  Counters
+}
+
+func newCounting(shards []string) *counting {
+	c := &counting{c: Counters{Shards: map[string]ShardCounter{}, FellBack: map[string]int64{}}}
+	for _, id := range shards {
+		c.c.Shards[id] = ShardCounter{}
+	}
+	return c
+}
+
+// observe is told of each request by the engine.
+func (c *counting) observe(o routing.Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.c.Requests++
+	for _, a := range o.Attempts {
+		shard := c.c.Shards[a.Shard]
+		shard.Attempts++
+		if unusable(a) {
+			shard.Failures++
+		}
+		c.c.Shards[a.Shard] = shard
+	}
+	switch n := len(o.Attempts); {
+	case n == 0:
+		c.c.Refused++
+	case unusable(o.Attempts[n-1]):
+		c.c.Failures++
+	}
+	if len(o.Attempts) > 1 {
+		c.c.Fallbacks++
+		if _, known := c.c.FellBack[o.Tenant]; known || len(c.c.FellBack) < maxCounted {
+			c.c.FellBack[o.Tenant]++
+		}
+	}
+}
+
+func unusable(a routing.Attempt) bool {
+	switch a.Status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return a.Err != nil
+}
+
+// snapshot is a copy of the counters as they are.
+func (c *counting) snapshot() Counters {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.c
+	s.Shards, s.FellBack = maps.Clone(s.Shards), maps.Clone(s.FellBack)
+	return s
+}
+
+// Counters asks the router what it counted.
+func (r *Running) Counters(ctx context.Context) (Counters, error) {
+	var c Counters
+	err := r.admin().Do(ctx, http.MethodGet, "/v1/counters", nil, &c)
+	return c, err
+}

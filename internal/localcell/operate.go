@@ -1,0 +1,98 @@
+package localcell
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cellwall.dev/cellwall/internal/adapter/httpdir"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/localcell/traffic"
+)
+
+// breakFor is how long traffic has a shard broken at most; it lets the shard come back before that.
+const breakFor = maxHold
+
+// Directory is the cell's directory, for its operator.
+func (r *Running) Directory() (*httpdir.Client, error) {
+	return httpdir.NewClient(r.Store, r.Secret, nil)
+}
+
+// Traffic prepares traffic of the first n active tenants of the running cell in d, in the order of their
+// ids, each with its own token; all of them when n is 0. With a shard to break, that is to be broken
+// half-way.
+func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (traffic.Config, error) {
+	placement, err := d.Placement()
+	if err != nil {
+		return traffic.Config{}, err
+	}
+	store, err := r.Directory()
+	if err != nil {
+		return traffic.Config{}, err
+	}
+	c := traffic.Config{
+		URL:    r.Router,
+		Broken: broken,
+		Break: func(ctx context.Context) error {
+			_, err := r.Break(ctx, broken, breakFor)
+			return err
+		},
+		Restore: func(ctx context.Context) error { return r.Restore(ctx, broken) },
+		FellBack: func(ctx context.Context) (map[string]int64, error) {
+			counters, err := r.Counters(ctx)
+			return counters.FellBack, err
+		},
+	}
+	var ids []string
+	const page = 1000
+	for after, more := "", true; more && (n == 0 || len(ids) < n); {
+		entries, err := store.List(ctx, after, page)
+		if err != nil {
+			return traffic.Config{}, err
+		}
+		if more = len(entries) == page; more {
+			after = entries[page-1].Tenant
+		}
+		for _, e := range entries {
+			if n > 0 && len(ids) == n {
+				break
+			}
+			if e.Cell != r.Cell || e.State != directory.Active {
+				continue
+			}
+			ids = append(ids, e.Tenant)
+			c.Tenants = append(c.Tenants, traffic.Tenant{ID: e.Tenant, Subset: placement.Subset(e.Tenant, e.Size, e.Pins)})
+		}
+	}
+	if len(ids) < n {
+		return traffic.Config{}, fmt.Errorf("%d tenants were asked for, and the directory has %d active ones in cell %s", n, len(ids), r.Cell)
+	}
+	tokens, err := r.Tokens(ctx, ids...)
+	if err != nil {
+		return traffic.Config{}, err
+	}
+	for i := range c.Tenants {
+		c.Tenants[i].Token = tokens[i]
+	}
+	return c, nil
+}
+
+// AwaitShard waits until the shard's process answers again.
+func (r *Running) AwaitShard(ctx context.Context, shard string) error {
+	for {
+		all, err := r.Status(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range all {
+			if p.Name == shard && p.State == string(childReady) {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(probeEvery):
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package localcell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"cellwall.dev/cellwall/internal/adapter/httpdir"
+	"cellwall.dev/cellwall/internal/adapter/shardhttp"
+	"cellwall.dev/cellwall/internal/adapter/tokenverify"
+	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/localcell/loopback"
+	"cellwall.dev/cellwall/internal/placement"
+	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/sample"
+)
+
+// requestLimit is the time for one request, both attempts together: the same as the router's on AWS,
+// which must end before API Gateway does, after 30 s.
+const requestLimit = 10 * time.Second
+
+// routerSettings is the router process's file.
+type routerSettings struct {
+	Plan         Plan              `json:"plan"`
+	Issuer       string            `json:"issuer"`
+	Store        string            `json:"store"`
+	StoreSecret  string            `json:"storeSecret"`  // for reads of the directory
+	WorkerSecret string            `json:"workerSecret"` // shown to the workers
+	AdminSecret  string            `json:"adminSecret"`  // the operator's
+	Workers      map[string]string `json:"workers"`      // address by shard
+}
+
+// writeRouterSettings fixes the workers' addresses and tells the router.
+func (s *supervisor) writeRouterSettings() error {
+	settings := routerSettings{
+		Plan: s.plan, Issuer: s.running.Issuer, Store: s.running.Store, StoreSecret: s.store.Router,
+		WorkerSecret: s.routerSecret, AdminSecret: s.running.Secret, Workers: map[string]string{},
+	}
+	for shard, w := range s.workers {
+		w.fix()
+		settings.Workers[shard] = w.url()
+	}
+	return s.dir.writeJSON(fileRouter, settings)
+}
+
+// RunRouter is the router process: the routing engine behind the listener that tenants use, and its
+// counters behind another, for the operator. It returns when ctx has ended.
+func RunRouter(ctx context.Context, d Dir) error {
+	var settings routerSettings
+	if err := d.readJSON(fileRouter, &settings); err != nil {
+		return fmt.Errorf("the router's settings: %w", err)
+	}
+	public, err := inheritListener(firstInherited)
+	if err != nil {
+		return err
+	}
+	admin, err := inheritListener(firstInherited + 1)
+	if err != nil {
+		return err
+	}
+	key, err := d.placementKey(settings.Plan.Topology.KeyVersion)
+	if err != nil {
+		return err
+	}
+	counters := newCounting(settings.Plan.Topology.Shards)
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	front, err := newFront(settings, key, counters, log)
+	if err != nil {
+		return err
+	}
+	// Whichever server ends first, for want of a socket, ends the other.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	adminEnded := make(chan error, 1)
+	go func() {
+		defer cancel()
+		adminEnded <- loopback.Serve(ctx, admin, adminHandler(counters, settings.AdminSecret))
+	}()
+	err = loopback.Serve(ctx, public, front)
+	cancel()
+	if adminErr := <-adminEnded; err == nil {
+		err = adminErr
+	}
+	return err
+}
+
+// newFront puts the same engine together that the router function on AWS runs.
+func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger) (http.Handler, error) {
+	directory, err := httpdir.NewClient(s.Store, s.StoreSecret, &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
+	})
+	if err != nil {
+		return nil, err
+	}
+	workers := shardhttp.New(func(shard string) (string, error) {
+		if base, ok := s.Workers[shard]; ok {
+			return base, nil
+		}
+		return "", fmt.Errorf("no process serves shard %q", shard)
+	}, http.Header{sample.HeaderSecret: {s.WorkerSecret}})
+	engine, err := routing.New(routing.Config{
+		Cell: s.Plan.Cell, Scheme: placement.Scheme(s.Plan.Topology.Scheme), Key: key,
+		Shards: s.Plan.Topology.Shards, PerTenant: s.Plan.Topology.KBySize,
+		Directory: directory, Routes: s.Plan.Routes,
+		Transports: map[string]routing.Transport{
+			routing.ViaHTTP:   workers,
+			routing.ViaLambda: workers, // the worker's HTTP main does what its Lambda main does
+			routing.ViaQueue:  noQueue{},
+		},
+		Timeout: requestLimit,
+		Observe: counters.observe,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := tokenverify.New(s.Issuer, s.Plan.Audience, s.Plan.Claim)
+	if err != nil {
+		return nil, err
+	}
+	return handler.NewHTTP(engine, tokens, log), nil
+}
+
+// noQueue answers for routes that go through a queue, of which a local cell has none.
+type noQueue struct{}
+
+func (noQueue) Send(context.Context, routing.Call, *routing.Request) (*routing.Response, error) {
+	return routing.Problem(http.StatusNotImplemented, "this path is served through a queue, and a local cell has none"), nil
+}
+
+// adminHandler is the operator's way to the router.
+func adminHandler(counters *counting, secret string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /v1/counters", loopback.Require(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		loopback.Answer(w, http.StatusOK, counters.snapshot())
+	}), secret))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	return loopback.Only(mux)
+}

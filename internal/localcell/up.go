@@ -1,0 +1,245 @@
+package localcell
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+
+	"cellwall.dev/cellwall/internal/adapter/boltdir"
+	"cellwall.dev/cellwall/internal/localcell/issuer"
+	"cellwall.dev/cellwall/internal/localcell/proc"
+)
+
+const (
+	downLimit  = 20 * time.Second      // for a cell to end after it was asked to
+	killLimit  = 5 * time.Second       // for killed processes to be gone
+	checkEvery = 20 * time.Millisecond // while waiting for either
+	logTail    = 2 << 10               // bytes of a log that an error quotes
+)
+
+// Up starts the cell of the plan, detached from this process, and returns when every process answers.
+// self is the command line that runs the hidden commands of `cellwall local`. Tenants, by their ids, that the directory
+// does not know are added to it; added is their number.
+func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string) (r *Running, added int, err error) {
+	if info, err := os.Stat(plan.Worker); err != nil {
+		return nil, 0, fmt.Errorf("worker: %w", err)
+	} else if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return nil, 0, fmt.Errorf("worker %s: not an executable file", plan.Worker)
+	}
+	if err := d.create(); err != nil {
+		return nil, 0, err
+	}
+	lock, err := proc.TryLock(d.file(fileLock))
+	if err != nil {
+		return nil, 0, err
+	}
+	if lock == nil {
+		return nil, 0, fmt.Errorf("%w (%s)", ErrRunning, d)
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }() // the supervisor has it, too, by then
+	if err := d.sweep(); err != nil {
+		return nil, 0, err
+	}
+	if added, err = d.prepare(ctx, plan, tenants); err != nil {
+		return nil, 0, err
+	}
+	if err := d.launch(ctx, lock, self); err != nil {
+		return nil, 0, err
+	}
+	r, err = d.Find()
+	return r, added, err
+}
+
+// sweep ends what a cell that died left behind: its guard has killed its processes, unless that was
+// killed, too.
+func (d Dir) sweep() error {
+	r, err := d.traces()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil:
+		err = end(r.processes())
+	default:
+		// Half a file cannot be: it is renamed into place. Whoever wrote it, nothing is to be learned.
+		err = nil
+	}
+	return errors.Join(err, d.remove(fileRunning))
+}
+
+// end kills the processes that are still those which were written down, and waits for them to be gone.
+func end(processes []proc.Process) error {
+	deadline := time.Now().Add(killLimit)
+	for {
+		alive := slices.DeleteFunc(slices.Clone(processes), func(p proc.Process) bool { return !p.Alive() })
+		if len(alive) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d was killed and does not end", alive[0].PID)
+		}
+		for _, p := range alive {
+			if err := p.Kill(); err != nil {
+				return err
+			}
+		}
+		time.Sleep(checkEvery)
+	}
+}
+
+// prepare writes down all that the supervisor starts from.
+func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added int, err error) {
+	if err := d.settle(plan.Topology); err != nil {
+		return 0, err
+	}
+	if _, err := d.placementKey(plan.Topology.KeyVersion); err != nil {
+		return 0, err
+	}
+	if _, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
+		key, err := issuer.NewKey()
+		if err == nil {
+			err = d.write(fileIssuerKey, key)
+		}
+		if err != nil {
+			return 0, err
+		}
+	} else if err != nil {
+		return 0, fmt.Errorf("the issuer's key: %w", err)
+	}
+	dir, err := boltdir.Open(d.file(fileDirectory))
+	if err != nil {
+		return 0, err
+	}
+	added, err = dir.Import(ctx, entries(tenants, plan.Cell, plan.Topology.Version, time.Now()))
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return added, err
+	}
+	return added, d.writeJSON(filePlan, plan)
+}
+
+// launch starts the supervisor, hands it the lock, and waits for its report.
+func (d Dir) launch(ctx context.Context, lock *proc.Lock, self []string) error {
+	if err := d.clearLogs(); err != nil {
+		return err
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	defer reader.Close()
+	cmd := exec.Command(self[0], append(slices.Clone(self[1:]), "supervise", "--state-dir", d.String())...)
+	cmd.ExtraFiles = []*os.File{writer, lock.File()}
+	proc.Detach(cmd)
+	err = startLogged(cmd, d.Log("supervisor"))
+	writer.Close()
+	if err != nil {
+		return err
+	}
+	unhook := context.AfterFunc(ctx, func() {
+		_ = cmd.Process.Kill() // the guard ends what it has started
+		_ = reader.SetReadDeadline(time.Now())
+	})
+	defer unhook()
+
+	line, err := bufio.NewReader(reader).ReadBytes('\n')
+	var report startReport
+	if err == nil {
+		err = json.Unmarshal(line, &report)
+	}
+	switch {
+	case ctx.Err() != nil:
+		_ = cmd.Wait()
+		return fmt.Errorf("the cell was not started: %w", context.Cause(ctx))
+	case err != nil:
+		_ = cmd.Wait()
+		return fmt.Errorf("the supervisor ended before the cell was up; its log %s ends with:\n%s", d.Log("supervisor"), d.tail("supervisor"))
+	case report.Error != "":
+		_ = cmd.Wait()
+		return fmt.Errorf("the cell did not come up: %s", report.Error)
+	}
+	return cmd.Process.Release()
+}
+
+// clearLogs empties the logs of the last run, so that they do not grow from run to run.
+func (d Dir) clearLogs() error {
+	files, err := os.ReadDir(d.file(dirLogs))
+	if err != nil {
+		return fmt.Errorf("logs: %w", err)
+	}
+	for _, f := range files {
+		if err := os.Remove(d.file(dirLogs + "/" + f.Name())); err != nil {
+			return fmt.Errorf("logs: %w", err)
+		}
+	}
+	return nil
+}
+
+// tail is the end of a log, as far as there is one.
+func (d Dir) tail(process string) string {
+	text, err := os.ReadFile(d.Log(process))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-logTail):])
+}
+
+// Down ends the cell that runs in d and waits for the last of its processes. Data stays, unless purge is
+// set. ErrNotRunning when none ran; the traces of one that died, and with purge the data, are then
+// removed nevertheless.
+func (d Dir) Down(ctx context.Context, purge bool) error {
+	r, err := d.traces()
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err == nil && r.Supervisor.Alive():
+		if err := stop(ctx, r); err != nil {
+			return err
+		}
+	default:
+		err = fmt.Errorf("%w (%s)", ErrNotRunning, d)
+	}
+	if _, absent := os.Stat(d.file(fileLock)); errors.Is(absent, fs.ErrNotExist) {
+		return err // nothing was ever here
+	}
+	lock, lockErr := proc.TryLock(d.file(fileLock))
+	if lockErr != nil {
+		return lockErr
+	}
+	if lock == nil {
+		return fmt.Errorf("another command is starting or stopping the cell in %s; try again in a moment", d)
+	}
+	err = errors.Join(err, d.sweep())
+	if purge {
+		err = errors.Join(err, d.purge())
+	}
+	return errors.Join(err, lock.Release())
+}
+
+// stop asks the cell to end and sees to it.
+func stop(ctx context.Context, r *Running) error {
+	if err := r.control().Do(ctx, "POST", "/v1/stop", nil, nil); err != nil {
+		// It does not listen; it may still act on a signal.
+		if err := r.Supervisor.Terminate(); err != nil {
+			return err
+		}
+	}
+	limit, cancel := context.WithTimeout(ctx, downLimit)
+	defer cancel()
+	for r.Supervisor.Alive() && limit.Err() == nil {
+		select {
+		case <-limit.Done():
+		case <-time.After(checkEvery):
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the cell was asked to end and has not ended yet: %w", ctx.Err())
+	}
+	// Nothing is left, unless the supervisor hung or died on its way.
+	return end(r.processes())
+}
