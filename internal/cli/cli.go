@@ -103,7 +103,11 @@ func (a *app) root() *cobra.Command {
 
 // commands are the first words of the command line, each from the file of its name.
 var commands = []func(*app) *cobra.Command{
+	auditCommand,
+	blastCommand,
 	fleetCommand,
+	localCommand,
+	placeCommand,
 }
 
 // noCommand refuses a word that is no command, with status 2.

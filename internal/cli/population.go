@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// population is the tenants that a command is about, each once, in the order in which they were given.
+type population struct {
+	tenants []string
+	loads   []float64      // parallel to tenants; nil when the tenants came without loads
+	where   map[string]int // the line, or the argument, that named the tenant
+}
+
+// populationHeader is the first line of a tenants file with loads.
+const populationHeader = "tenant,load"
+
+// maxPopulationLine bounds a line in bytes. An id has at most 128 bytes, twice that when it is all
+// quotes, and a load needs a few; what is longer is no tenants file.
+const maxPopulationLine = 1024
+
+// namedPopulation is the tenants of the command line, without loads.
+func namedPopulation(args []string) (*population, error) {
+	p := &population{where: make(map[string]int, len(args))}
+	for i, id := range args {
+		if err := p.add(id, i+1); err != nil {
+			return nil, usagef("argument %d: %w", i+1, err)
+		}
+	}
+	return p, nil
+}
+
+// filePopulation reads a tenants file; "-" is standard input.
+func (a *app) filePopulation(file string) (*population, error) {
+	if file == "-" {
+		return readPopulation(a.in, "standard input")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, usagef("cannot read the tenants: %w", err)
+	}
+	defer f.Close()
+	return readPopulation(f, file)
+}
+
+// readPopulation reads one tenant a line, or, when the first line is the header tenant,load, CSV as in
+// RFC 4180 with one record a line. Lines end in LF or CRLF. Nothing else is cut off: an id is exactly
+// the bytes that a token carries. Every error has status 2 and names the line.
+func readPopulation(r io.Reader, name string) (*population, error) {
+	p := &population{where: make(map[string]int)}
+	lines := bufio.NewReaderSize(r, maxPopulationLine)
+	withLoads := false
+	for n := 1; ; n++ {
+		line, err := populationLine(lines)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, usagef("%s:%d: %w", name, n, err)
+		}
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff") // the byte order mark that spreadsheets write
+			if line == populationHeader {
+				withLoads, p.loads = true, []float64{}
+				continue
+			}
+			if looksLikeHeader(line) {
+				return nil, usagef("%s:1: the header is %q: write %q", name, line, populationHeader)
+			}
+		}
+		if err := p.addLine(line, n, withLoads); err != nil {
+			return nil, usagef("%s:%d: %w", name, n, err)
+		}
+	}
+	if len(p.tenants) == 0 {
+		return nil, usagef("%s has no tenants: write one a line, or CSV with the header %s", name, populationHeader)
+	}
+	return p, nil
+}
+
+// populationLine reads a line without its end. io.EOF means that there is none left.
+func populationLine(r *bufio.Reader) (string, error) {
+	line, err := r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return "", fmt.Errorf("the line is longer than %d bytes: a tenants file has one tenant a line, with an id of at most 128 bytes", maxPopulationLine)
+	case errors.Is(err, io.EOF) && len(line) > 0: // the last line may lack its end
+	case err != nil:
+		return "", err
+	}
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	return string(line), nil
+}
+
+// looksLikeHeader tells a header that is not quite right from a tenant, so that it is not taken for one.
+func looksLikeHeader(line string) bool {
+	fields := strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return strings.ContainsRune(`,;"' `+"\t", r) })
+	return len(fields) >= 2 && (fields[0] == "tenant" || fields[1] == "tenant") && strings.ContainsAny(line, ",;\t")
+}
+
+func (p *population) addLine(line string, n int, withLoad bool) error {
+	if !withLoad {
+		return p.add(line, n)
+	}
+	id, rest, err := firstField(line)
+	if err != nil {
+		return err
+	}
+	load, err := parseLoad(rest)
+	if err != nil {
+		return err
+	}
+	if err := p.add(id, n); err != nil {
+		return err
+	}
+	p.loads = append(p.loads, load)
+	return nil
+}
+
+// add adds a tenant; at is the line or argument that names it.
+func (p *population) add(id string, at int) error {
+	if id == "" {
+		return errors.New("the tenant's id is empty: write 1 to 128 bytes of UTF-8")
+	}
+	if !directory.ValidTenant(id) {
+		return fmt.Errorf("the tenant's id is %s: write 1 to 128 bytes of UTF-8", describeID(id))
+	}
+	if first, ok := p.where[id]; ok {
+		return fmt.Errorf("tenant %q was named before, at %d: name it once", id, first)
+	}
+	p.where[id] = at
+	p.tenants = append(p.tenants, id)
+	return nil
+}
+
+// describeID says what is wrong with an id that directory.ValidTenant refuses.
+func describeID(id string) string {
+	if n := len(id); n > 128 {
+		return fmt.Sprintf("%d bytes long", n)
+	}
+	return fmt.Sprintf("%q, not valid UTF-8", id)
+}
+
+// firstField splits a CSV record into its first field, unquoted, and the rest after the comma. The
+// record must have two fields.
+func firstField(line string) (field, rest string, err error) {
+	var ok bool
+	if !strings.HasPrefix(line, `"`) {
+		if field, rest, ok = strings.Cut(line, ","); !ok {
+			return "", "", errors.New("the load is missing: write tenant,load")
+		}
+		if strings.Contains(field, `"`) {
+			return "", "", fmt.Errorf(`quote inside %s: write the whole id in quotes, and each quote in it twice`, field)
+		}
+		return field, rest, nil
+	}
+	var b strings.Builder
+	for rest = line[1:]; ; {
+		var part string
+		if part, rest, ok = strings.Cut(rest, `"`); !ok {
+			return "", "", errors.New(`the quote before the id is not closed on this line: close it with another`)
+		}
+		b.WriteString(part)
+		if !strings.HasPrefix(rest, `"`) {
+			break
+		}
+		b.WriteByte('"') // two quotes are one
+		rest = rest[1:]
+	}
+	if rest, ok = strings.CutPrefix(rest, ","); !ok {
+		return "", "", errors.New("the load is missing after the quoted id: write \"tenant\",load")
+	}
+	return b.String(), rest, nil
+}
+
+// parseLoad reads a load: a decimal number, not negative, possibly quoted.
+func parseLoad(text string) (float64, error) {
+	const want = "write a number of 0 or more, as 24861 or 0.5"
+	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {
+		text = text[1 : len(text)-1]
+	}
+	if text == "" {
+		return 0, fmt.Errorf("the load is missing: %s", want)
+	}
+	// ParseFloat knows more than decimal numbers: hexadecimal ones, underscores, Inf and NaN.
+	if i := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) }); i >= 0 {
+		return 0, fmt.Errorf("the load %q is not a number: %s", text, want)
+	}
+	load, err := strconv.ParseFloat(text, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("the load %q is beyond all numbers: %s", text, want)
+	case err != nil:
+		return 0, fmt.Errorf("the load %q is not a number: %s", text, want)
+	case math.Signbit(load):
+		return 0, fmt.Errorf("the load %q is negative: %s", text, want)
+	}
+	return load, nil
+}
