@@ -1,0 +1,100 @@
+package assembly
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"cellwall.dev/cellwall/internal/template"
+)
+
+// manifest is as much of a cloud assembly's manifest.json as the audit needs. The format is
+// cloud-assembly-schema of the AWS CDK.
+type manifest struct {
+	Artifacts map[string]artifact `json:"artifacts"`
+	Missing   []struct {
+		Key string `json:"key"`
+	} `json:"missing"`
+}
+
+type artifact struct {
+	Type        string                       `json:"type"`
+	Environment string                       `json:"environment"` // aws://ACCOUNT/REGION
+	Properties  properties                   `json:"properties"`
+	DisplayName string                       `json:"displayName"` // the construct path
+	Metadata    map[string][]json.RawMessage `json:"metadata"`    // by construct path
+	// MetadataFile holds Metadata when it is too large for the manifest.
+	MetadataFile string `json:"additionalMetadataFile"`
+}
+
+type properties struct {
+	TemplateFile  string            `json:"templateFile"`
+	StackName     string            `json:"stackName"`
+	Tags          map[string]string `json:"tags"`
+	Parameters    map[string]string `json:"parameters"`
+	DirectoryName string            `json:"directoryName"` // of a nested assembly
+	File          string            `json:"file"`          // of an asset manifest
+}
+
+// Artifact types that the audit follows.
+const (
+	artifactStack    = "aws:cloudformation:stack"
+	artifactAssembly = "cdk:cloud-assembly"
+	artifactAssets   = "cdk:asset-manifest"
+)
+
+// assetManifest says which file stands behind an asset's hash.
+type assetManifest struct {
+	Files map[string]struct {
+		Source struct {
+			Path string `json:"path"`
+		} `json:"source"`
+	} `json:"files"`
+}
+
+// decodeStrict checks for duplicate keys, depth and trailing text, then decodes into v.
+func decodeStrict(data []byte, v any) error {
+	if _, err := template.DecodeJSON(data); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("not of the expected form: %w", err)
+	}
+	return nil
+}
+
+// environment takes aws://ACCOUNT/REGION apart; what CDK does not know is "".
+func environment(s string) (account, region string, err error) {
+	rest, ok := strings.CutPrefix(s, "aws://")
+	account, region, ok2 := strings.Cut(rest, "/")
+	if !ok || !ok2 {
+		return "", "", fmt.Errorf("environment %q is not aws://ACCOUNT/REGION", s)
+	}
+	if account == "unknown-account" {
+		account = ""
+	}
+	if region == "unknown-region" {
+		region = ""
+	}
+	return account, region, nil
+}
+
+// logicalIDs are the construct paths by logical id that a stack's metadata holds.
+func logicalIDs(meta map[string][]json.RawMessage) map[string]string {
+	paths := map[string]string{}
+	for path, entries := range meta {
+		for _, raw := range entries {
+			var e struct {
+				Type string `json:"type"`
+				Data any    `json:"data"`
+			}
+			if json.Unmarshal(raw, &e) != nil || e.Type != "aws:cdk:logicalId" {
+				continue
+			}
+			if id, ok := e.Data.(string); ok {
+				paths[id] = strings.TrimPrefix(path, "/")
+			}
+		}
+	}
+	return paths
+}

@@ -1,0 +1,254 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// finding is a Finding before it is written out. node is -1 when there is none.
+type finding struct {
+	rule     *rule
+	level    Level
+	node     int32
+	file, id string // of a review item
+	message  string
+	reason   string
+	limit    *Limit
+	shards   []int32
+	weak     bool // shared over weak edges only
+}
+
+// Run audits stacks. It cannot fail: what it cannot judge is a review item.
+func Run(in Input, opt Options) Report {
+	g := build(in)
+	found := g.shareFindings()
+	found = append(found, g.targetGroupFindings()...)
+	pools, over := g.concurrency(opt)
+	found = append(found, over...)
+	found = append(found, g.notes...)
+	if len(g.shards) == 0 {
+		found = append(found, finding{rule: &ruleNoShards, level: Review, node: -1,
+			message: "no stack or resource says which shard it belongs to: what is shared cannot be judged"})
+	}
+	slices.SortStableFunc(found, func(a, b finding) int {
+		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards), len(b.shards)),
+			strings.Compare(a.rule.id, b.rule.id), cmp.Compare(a.node, b.node))
+	})
+	r := Report{Schema: Schema, Findings: g.write(found), Pools: pools, Skipped: slices.Sorted(slices.Values(in.Skipped))}
+	if r.Skipped == nil {
+		r.Skipped = []string{}
+	}
+	r.Summary = g.summary(r.Findings)
+	return r
+}
+
+func (g *graph) summary(fs []Finding) Summary {
+	s := Summary{Stacks: len(g.stacks), Shards: append([]Shard{}, g.shards...), Findings: map[string]int{}}
+	for i := range g.nodes {
+		if g.nodes[i].kind == resourceNode {
+			s.Resources++
+		}
+		s.References += len(g.out[i])
+	}
+	for _, name := range levelNames {
+		s.Findings[name] = 0
+	}
+	for _, f := range fs {
+		s.Findings[f.Level.String()]++
+	}
+	return s
+}
+
+// shareFindings are the resources on which more than one shard depends.
+func (g *graph) shareFindings() []finding {
+	if len(g.shards) < 2 {
+		return nil
+	}
+	g.findRouterGroups()
+	strong, all := g.share(false), g.share(true)
+	inCell := map[place]int{}
+	for _, s := range g.shards {
+		inCell[place{Service: s.Service, Cell: s.Cell}]++
+	}
+	var out []finding
+	for i := range int32(len(g.nodes)) {
+		n := &g.nodes[i]
+		if n.kind != resourceNode && n.kind != externalNode || !all.shared(i) {
+			continue
+		}
+		f := finding{node: i, shards: strong.of(i)}
+		if !strong.shared(i) {
+			f.weak, f.shards = true, all.of(i)
+		}
+		g.judge(&f, strong)
+		f.message = g.dependMessage(&f, inCell)
+		out = append(out, f)
+	}
+	return out
+}
+
+// judge decides rule, level and reason of a shared resource.
+func (g *graph) judge(f *finding, s *sharers) {
+	n := &g.nodes[f.node]
+	t := traitsOf(n.typ)
+	f.rule = t.rule
+	if n.kind == externalNode && (n.typ == typeParameter || n.typ == typeExport) {
+		f.rule, f.level = &ruleUnresolved, Review
+		f.reason = "what it stands for was not read"
+		if strings.HasPrefix(n.id, "/aws/") {
+			f.rule, f.level, f.reason = &ruleValue, Info, "AWS publishes it; it is read at deployment"
+		}
+		return
+	}
+	f.level = f.rule.level
+	if reason := g.expected(f.node); reason != "" {
+		f.level, f.reason = Info, reason
+		return
+	}
+	if f.weak {
+		f.level, f.reason = Info, "only alarms, dashboards, trust policies or deployment order lead to it: no request does"
+		return
+	}
+	for _, whole := range g.named(f.node, t.partOf) {
+		if t.partOf != "" && whole != f.node && s.covers(whole, f.node) {
+			f.level, f.reason = Info, "part of "+g.describe(whole)+", which is judged itself"
+			return
+		}
+	}
+	if n.typ == typeParameter && g.readAtDeployment(f.node) {
+		f.level, f.reason = Info, "CloudFormation reads it at deployment; what it names is judged itself"
+	}
+}
+
+// readAtDeployment says whether only CloudFormation reads an SSM parameter, and no running code.
+func (g *graph) readAtDeployment(i int32) bool {
+	if g.runtimeRead == nil {
+		g.runtimeRead = map[int32]bool{}
+		for _, es := range g.out {
+			for _, e := range es {
+				if e.how != byParameter && e.how != byDynamic {
+					g.runtimeRead[e.to] = true
+				}
+			}
+		}
+	}
+	return !g.runtimeRead[i]
+}
+
+// dependMessage is "8 of 16 shards of cell eu-1 depend on …".
+func (g *graph) dependMessage(f *finding, inCell map[place]int) string {
+	var cells []place
+	for _, i := range f.shards {
+		cells = append(cells, place{Service: g.shards[i].Service, Cell: g.shards[i].Cell})
+	}
+	cells = slices.Compact(cells) // shards are sorted by service and cell
+	total := 0
+	var labels []string
+	for _, c := range cells {
+		total += inCell[c]
+		labels = append(labels, cmp.Or(c.Cell, "without a name"))
+	}
+	where := "cell " + labels[0]
+	if len(labels) > 1 {
+		where = fmt.Sprintf("%d cells (%s)", len(labels), strings.Join(labels, ", "))
+	}
+	n := &g.nodes[f.node]
+	noun := f.rule.noun
+	if n.kind == externalNode {
+		noun += " outside of what was read,"
+	}
+	return fmt.Sprintf("%d of %d shards of %s depend on %s %s", len(f.shards), total, where, noun, quote(cmp.Or(n.name, g.pathOf(n), n.id)))
+}
+
+// pathOf is the construct path of a resource, or "".
+func (g *graph) pathOf(n *node) string {
+	if n.stack < 0 {
+		return ""
+	}
+	if p := g.stacks[n.stack].Paths[n.id]; p != "" {
+		return p
+	}
+	if n.res != nil {
+		return n.res.Metadata.GetString("aws:cdk:path")
+	}
+	return ""
+}
+
+// write turns findings into their public form, with paths.
+func (g *graph) write(found []finding) []Finding {
+	out := make([]Finding, len(found))
+	wants := [2][][]int{make([][]int, len(g.shards)), make([][]int, len(g.shards))} // by weak and shard: findings
+	for i, f := range found {
+		out[i] = Finding{Rule: f.rule.id, Level: f.level, Message: f.message, Reason: f.reason, Limit: f.limit, Fix: f.rule.fix, Resource: g.where(&f)}
+		if f.level == Info {
+			out[i].Fix = ""
+		}
+		for _, shard := range f.shards {
+			out[i].Shards = append(out[i].Shards, g.shards[shard])
+			k := 0
+			if f.weak {
+				k = 1
+			}
+			wants[k][shard] = append(wants[k][shard], i)
+		}
+	}
+	s := g.searcher()
+	for shard := range g.shards {
+		for k, weak := range []bool{false, true} {
+			if len(wants[k][shard]) == 0 {
+				continue
+			}
+			s.search(int32(shard), weak)
+			for _, i := range wants[k][shard] {
+				out[i].Paths = append(out[i].Paths, Path{g.shards[shard], g.steps(s.path(found[i].node))})
+			}
+		}
+	}
+	return out
+}
+
+func (g *graph) where(f *finding) *Resource {
+	if f.node < 0 {
+		if f.file == "" {
+			return nil
+		}
+		r := &Resource{File: f.file, LogicalID: f.id}
+		for i := range g.stacks {
+			if g.stacks[i].File == f.file {
+				r.Stack = g.stacks[i].Name
+			}
+		}
+		return r
+	}
+	n := &g.nodes[f.node]
+	r := &Resource{Type: n.typ, Name: n.name}
+	if n.stack < 0 {
+		r.Name = n.id
+		return r
+	}
+	st := &g.stacks[n.stack]
+	r.File, r.Stack, r.LogicalID, r.Path = st.File, st.Name, n.id, g.pathOf(n)
+	return r
+}
+
+var kindNames = [...]string{"resource", "parameter", "output", "condition", "external"}
+
+func (g *graph) steps(hops []hop) []Step {
+	steps := make([]Step, len(hops))
+	for i, h := range hops {
+		n := &g.nodes[h.node]
+		st := Step{Kind: kindNames[n.kind], Type: n.typ, Name: n.name, LogicalID: n.id}
+		if n.stack >= 0 {
+			st.Stack = g.stacks[n.stack].Name
+		} else {
+			st.Name, st.LogicalID = n.id, ""
+		}
+		if h.edge != nil {
+			st.How, st.At = howNames[h.edge.how], h.edge.at
+		}
+		steps[i] = st
+	}
+	return steps
+}

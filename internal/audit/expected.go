@@ -1,0 +1,94 @@
+package audit
+
+import (
+	"regexp"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// expectedRoles are the values of the tag cellwall:role that say that sharing is meant, with the
+// reason. They hold only for a resource that is no shard's.
+var expectedRoles = map[string]string{
+	"cell-store":    "shared by decision (state.mode: cell): every member of a subset must reach it; a fault in it is a fault of the cell",
+	"router":        "every request of the cell passes the router by design; it keeps no state and scales by itself",
+	"api":           "the cell's ingress, which every request passes by design",
+	"directory":     "the tenant directory, read through caches that outlive it",
+	"placement-key": "the cell's placement key, read once and kept",
+	"keeper":        "writes snapshots; nothing on a request's path waits for it",
+}
+
+// bootstrapBucket is the bucket that cdk bootstrap makes for assets (the default synthesizer's
+// fileAssetsBucketName).
+var bootstrapBucket = regexp.MustCompile(`^cdk-[a-z0-9]{1,10}-assets-[a-z0-9-]+$`)
+
+// expected says why sharing this resource is no hole in the wall, or "". What belongs to a shard is
+// never expected to be shared.
+func (g *graph) expected(i int32) string {
+	n := &g.nodes[i]
+	if n.shard >= 0 {
+		return ""
+	}
+	if reason := traitsOf(n.typ).expected; reason != "" {
+		return reason
+	}
+	if n.stack < 0 {
+		if n.typ == "AWS::S3::Bucket" && bootstrapBucket.MatchString(n.name) {
+			return "the account's CDK assets: read when a function or an instance is made, and not by what runs"
+		}
+		return ""
+	}
+	if g.routerGroups[i] {
+		return expectedRoles["router"]
+	}
+	if reason := expectedRoles[n.tags[names.TagRole]]; reason != "" {
+		return reason
+	}
+	return g.expectedName(n)
+}
+
+// expectedName recognises the fleet's own shared parts by the names that cellwall derives for them.
+func (g *graph) expectedName(n *node) string {
+	p := g.places[n.stack]
+	if p.Service == "" || p.ID != "" {
+		return ""
+	}
+	fleet := names.ForFleet(p.Service)
+	if n.typ == "AWS::DynamoDB::Table" || n.typ == "AWS::DynamoDB::GlobalTable" {
+		if n.name == fleet.DirectoryTable() {
+			return expectedRoles["directory"]
+		}
+	}
+	if p.Cell == "" {
+		return ""
+	}
+	cell := fleet.Cell(p.Cell)
+	switch {
+	case n.typ == typeFunction && n.name == cell.Router(),
+		n.typ == "AWS::IAM::Role" && n.name == cell.RouterRole():
+		return expectedRoles["router"]
+	case n.typ == "AWS::ApiGatewayV2::Api" && n.res.Properties.GetString("Name") == cell.API():
+		return expectedRoles["api"]
+	case n.typ == "AWS::DynamoDB::Table" && n.name == cell.Store(), n.typ == "AWS::DynamoDB::GlobalTable" && n.name == cell.Store():
+		return expectedRoles["cell-store"]
+	case n.typ == "AWS::SecretsManager::Secret" && n.name == cell.PlacementKey():
+		return expectedRoles["placement-key"]
+	}
+	return ""
+}
+
+// findRouterGroups finds the security groups of the cells' routers, which every shard's load balancer
+// lets in.
+func (g *graph) findRouterGroups() {
+	g.routerGroups = map[int32]bool{}
+	for i := range int32(len(g.nodes)) {
+		n := &g.nodes[i]
+		if n.kind != resourceNode || n.typ != typeFunction || g.expectedName(n) == "" {
+			continue
+		}
+		for _, to := range g.named(i, "VpcConfig") {
+			if g.nodes[to].typ == "AWS::EC2::SecurityGroup" {
+				g.routerGroups[to] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"cellwall.dev/cellwall/internal/template"
+)
+
+type nodeKind uint8
+
+const (
+	resourceNode  nodeKind = iota
+	parameterNode          // of a template
+	outputNode             // of a template, exported or not
+	conditionNode          // of a template
+	externalNode           // something that no template that was read defines
+)
+
+// node is one thing in the graph. Nodes are ordered as their stacks are, and by name within one.
+type node struct {
+	kind  nodeKind
+	stack int32 // -1 for what is external
+	shard int32 // index into graph.shards, -1 for nobody's
+	id    string
+	typ   string // CloudFormation type; of an external one as far as known
+	name  string // physical name, as far as known
+	tags  map[string]string
+	res   *template.Resource
+}
+
+// alias says whether a node stands for what it refers to.
+func (n *node) alias() bool {
+	return n.kind == parameterNode || n.kind == outputNode || n.typ == typeParameter
+}
+
+// how is what makes an edge.
+type how uint8
+
+const (
+	byRef how = iota
+	byGetAtt
+	byImport
+	byStackOutput
+	byParameter // a typed parameter reads the SSM parameter
+	byDynamic   // {{resolve:…}}
+	byName
+	byARN
+	byID
+	byCondition
+	byOrder
+	byNesting
+	byPart       // one names the other within its ARN
+	byAttachment // against the direction of the reference
+)
+
+var howNames = [...]string{"Ref", "Fn::GetAtt", "Fn::ImportValue", "Fn::GetStackOutput", "SSM parameter type",
+	"dynamic reference", "name", "ARN", "id", "Condition", "DependsOn", "nested stack", "ARN", "attached by"}
+
+// edge says: when to fails, its owner fails.
+type edge struct {
+	to   int32
+	how  how
+	weak bool
+	at   string // property path of the reference
+}
+
+// graph is everything that was read, as nodes and edges of fate.
+type graph struct {
+	stacks []Stack
+	places []place // of the stacks
+	shards []Shard
+	nodes  []node
+	out    [][]edge
+	notes  []finding
+	// joined are the attachments of each node in the direction of the reference: as edges they may run
+	// the other way.
+	joined map[int32][]joined
+	// runtimeRead are the nodes that something other than CloudFormation's parameters reads.
+	runtimeRead map[int32]bool
+	// routerGroups are the security groups of the cells' routers.
+	routerGroups map[int32]bool
+}
+
+func (g *graph) shardOf(i int32) int32 { return g.nodes[i].shard }
+
+// targets are the nodes that i stands for: itself, or what an alias leads to.
+func (g *graph) targets(i int32) []int32 {
+	if !g.nodes[i].alias() {
+		return []int32{i}
+	}
+	var found []int32
+	seen := map[int32]bool{i: true}
+	for todo := []int32{i}; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		end := true
+		if g.nodes[at].alias() {
+			for _, e := range g.out[at] {
+				if g.nodes[e.to].kind == conditionNode {
+					continue
+				}
+				end = false
+				if !seen[e.to] {
+					seen[e.to] = true
+					todo = append(todo, e.to)
+				}
+			}
+		}
+		if end {
+			found = append(found, at)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// joined is one attachment of a node: the property and what it leads to.
+type joined struct {
+	property string
+	to       int32
+	tie      tie
+}
+
+// named are the targets of the references and attachments of node i below property, directly or in a
+// list.
+func (g *graph) named(i int32, property string) []int32 {
+	var found []int32
+	for _, e := range g.out[i] {
+		if e.how != byAttachment && firstKey(e.at) == property {
+			found = append(found, g.targets(e.to)...)
+		}
+	}
+	for _, j := range g.joined[i] {
+		if j.property == property {
+			found = append(found, j.to)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func firstKey(at string) string {
+	first, _, _ := strings.Cut(at, ".")
+	return first
+}
+
+// finish sorts the edges and drops the double ones, so that the graph is the same whatever the order in
+// which it was built. Of equal edges the strong one stays, in the order of how.
+func (g *graph) finish() {
+	for i, es := range g.out {
+		slices.SortFunc(es, func(a, b edge) int {
+			return cmp.Or(cmp.Compare(a.to, b.to), compareBool(a.weak, b.weak), cmp.Compare(a.how, b.how), strings.Compare(a.at, b.at))
+		})
+		g.out[i] = slices.CompactFunc(es, func(a, b edge) bool {
+			return a.to == b.to && a.weak == b.weak && a.how == b.how && a.at == b.at
+		})
+	}
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,270 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"cellwall.dev/cellwall/internal/template"
+)
+
+// nameKey finds a resource by its physical name. Account and region are "" where the name is unique
+// beyond them.
+type nameKey struct {
+	env
+	typ, name string
+}
+
+// builder builds the graph. Its maps find nodes by what references say.
+type builder struct {
+	*graph
+	scopes    []template.Scope
+	resources []map[string]int32 // by stack and logical id
+	params    []map[string]int32
+	outputs   []map[string]int32
+	conds     []map[string]int32
+	nested    []map[string]int // by stack and logical id: the stack nested there
+	parent    []int            // by stack: the one that holds it, or -1
+	byName    map[nameKey]int32
+	bareNames map[env]map[string][]int32 // for strings that may be names of any type
+	exports   map[nameKey]int32
+	stackName map[nameKey]int
+	external  map[string]int32
+	pending   []tied
+	patterns  []patternUse
+	reviews   map[reviewKey]bool
+}
+
+// build makes the graph of everything that was read.
+func build(in Input) *graph {
+	stacks := slices.Clone(in.Stacks)
+	slices.SortFunc(stacks, func(a, b Stack) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Name, b.Name), strings.Compare(a.File, b.File))
+	})
+	g := &graph{stacks: stacks, places: placesOf(stacks), joined: map[int32][]joined{}}
+	b := &builder{
+		graph: g, byName: map[nameKey]int32{}, bareNames: map[env]map[string][]int32{}, exports: map[nameKey]int32{},
+		stackName: map[nameKey]int{}, external: map[string]int32{}, reviews: map[reviewKey]bool{},
+	}
+	b.nest()
+	owners := b.addNodes()
+	b.addShards(owners)
+	b.index()
+	for i := range stacks {
+		b.referStack(i)
+	}
+	b.tieUp()
+	g.finish()
+	for _, n := range in.Notes {
+		b.review(reviewKey{rule: &ruleUnread, file: n.File, what: n.What})
+	}
+	g.notes = b.findings()
+	return g
+}
+
+// nest finds the parent of each nested stack and gives it the parent's place and environment.
+func (b *builder) nest() {
+	type key struct{ name, file string }
+	byFile := make(map[key]int, len(b.stacks))
+	for i := range b.stacks {
+		byFile[key{b.stacks[i].Name, b.stacks[i].File}] = i
+		b.nested = append(b.nested, map[string]int{})
+		b.parent = append(b.parent, -1)
+	}
+	for i := range b.stacks {
+		s := &b.stacks[i]
+		if s.Nested == nil {
+			continue
+		}
+		if p, ok := byFile[key{s.Nested.Name, s.Nested.File}]; ok && p != i {
+			b.nested[p][s.Nested.Resource] = i
+			b.parent[i] = p
+		}
+	}
+	// places go down from the outermost; a chain of parents is as long as there are stacks at most
+	for range b.stacks {
+		changed := false
+		for p, children := range b.nested {
+			for _, c := range children {
+				if b.places[c].Cell == "" && b.places[p].Cell != "" {
+					b.places[c] = b.places[p]
+					changed = true
+				}
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	for i := range b.stacks {
+		b.scopes = append(b.scopes, b.stacks[i].scope())
+	}
+}
+
+func (b *builder) add(n node) int32 {
+	b.nodes = append(b.nodes, n)
+	b.out = append(b.out, nil)
+	return int32(len(b.nodes) - 1)
+}
+
+// addNodes makes a node of everything that the templates define, and says where each belongs.
+func (b *builder) addNodes() []place {
+	var owners []place
+	own := func(p place) { owners = append(owners, p) }
+	for i := range b.stacks {
+		s := &b.stacks[i]
+		resources := make(map[string]int32, len(s.Template.Resources))
+		for j := range s.Template.Resources {
+			r := &s.Template.Resources[j]
+			path := s.Paths[r.ID]
+			if path == "" {
+				path = r.Metadata.GetString("aws:cdk:path")
+			}
+			tags := tagsOf(r, b.scopes[i])
+			resources[r.ID] = b.add(node{kind: resourceNode, stack: int32(i), id: r.ID, typ: r.Type, res: r, tags: tags})
+			own(placeOfResource(path, b.places[i], tags))
+		}
+		values := func(kind nodeKind, n int, id func(int) string) map[string]int32 {
+			m := make(map[string]int32, n)
+			for j := range n {
+				m[id(j)] = b.add(node{kind: kind, stack: int32(i), shard: -1, id: id(j)})
+				own(place{})
+			}
+			return m
+		}
+		t := &s.Template
+		b.resources = append(b.resources, resources)
+		b.params = append(b.params, values(parameterNode, len(t.Parameters), func(j int) string { return t.Parameters[j].ID }))
+		b.outputs = append(b.outputs, values(outputNode, len(t.Outputs), func(j int) string { return t.Outputs[j].ID }))
+		b.conds = append(b.conds, values(conditionNode, len(t.Conditions), func(j int) string { return t.Conditions[j].ID }))
+	}
+	return owners
+}
+
+// addShards numbers the shards in their order and gives each node its own.
+func (b *builder) addShards(owners []place) {
+	// a place that does not say its service is of the one that its cell has elsewhere
+	service := map[string]string{}
+	for _, p := range owners {
+		if p.Service == "" {
+			continue
+		}
+		if other, ok := service[p.Cell]; ok && other != p.Service {
+			service[p.Cell] = ""
+			continue
+		}
+		service[p.Cell] = p.Service
+	}
+	seen := map[Shard]int32{}
+	for i := range owners {
+		if owners[i].ID == "" {
+			continue
+		}
+		owners[i].Service = cmp.Or(owners[i].Service, service[owners[i].Cell])
+		if _, ok := seen[owners[i]]; !ok {
+			seen[owners[i]] = 0
+			b.shards = append(b.shards, owners[i])
+		}
+	}
+	slices.SortFunc(b.shards, compareShards)
+	for i, s := range b.shards {
+		seen[s] = int32(i)
+	}
+	for i := range b.nodes {
+		b.nodes[i].shard = -1
+		if owners[i].ID != "" {
+			b.nodes[i].shard = seen[owners[i]]
+		}
+	}
+}
+
+// index finds physical names, exports and stacks by name.
+func (b *builder) index() {
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		if n.kind != resourceNode {
+			continue
+		}
+		t := traitsOf(n.typ)
+		if t.name == "" {
+			continue
+		}
+		v, ok := n.res.Properties.Get(t.name)
+		if !ok {
+			continue
+		}
+		name, ok := single(b.scopes[n.stack].Eval(v))
+		if !ok || name == "" {
+			continue
+		}
+		n.name = name
+		e := b.stacks[n.stack].env()
+		key := nameKeyOf(e, n.typ, name)
+		if first, taken := b.byName[key]; taken {
+			// two resources of one name are one resource at AWS
+			b.refer(int32(i), first, byName, []string{t.name})
+			continue
+		}
+		b.byName[key] = int32(i)
+		if b.bareNames[e] == nil {
+			b.bareNames[e] = map[string][]int32{}
+		}
+		b.bareNames[e][name] = append(b.bareNames[e][name], int32(i))
+	}
+	for i := range b.stacks {
+		s := &b.stacks[i]
+		e := s.env()
+		if _, taken := b.stackName[nameKey{env: e, name: s.Name}]; !taken {
+			b.stackName[nameKey{env: e, name: s.Name}] = i
+		}
+		for _, o := range s.Template.Outputs {
+			if !o.HasExport {
+				continue
+			}
+			name, ok := single(b.scopes[i].Eval(o.Export))
+			if !ok {
+				b.review(reviewKey{&ruleUnresolved, s.File, o.ID, "the name of this export is not known before deployment"})
+				continue
+			}
+			if _, taken := b.exports[nameKey{env: e, name: name}]; !taken {
+				b.exports[nameKey{env: e, name: name}] = b.outputs[i][o.ID]
+			}
+		}
+	}
+}
+
+// nameKeyOf is the key of a physical name in the scope in which the type's names are unique.
+func nameKeyOf(e env, typ, name string) nameKey {
+	if typ == "AWS::DynamoDB::GlobalTable" {
+		typ = "AWS::DynamoDB::Table" // one namespace
+	}
+	switch traitsOf(typ).global {
+	case perAccount:
+		e.region = ""
+	case perPartition:
+		e = env{}
+	}
+	return nameKey{e, typ, name}
+}
+
+// find is the resource of that type and name, and whether one was read. Where the environment of a
+// template is unknown, its resources count as being in the one that asks.
+func (b *builder) find(e env, typ, name string) (int32, bool) {
+	for _, try := range []env{e, {unknownAccount, e.region}, {unknownAccount, unknownRegion}} {
+		if i, ok := b.byName[nameKeyOf(try, typ, name)]; ok {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// outside is the node of something that no template defines.
+func (b *builder) outside(typ, id, name string) int32 {
+	key := typ + " " + id
+	if i, ok := b.external[key]; ok {
+		return i
+	}
+	i := b.add(node{kind: externalNode, stack: -1, shard: -1, id: id, typ: typ, name: name})
+	b.external[key] = i
+	return i
+}

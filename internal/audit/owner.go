@@ -1,0 +1,151 @@
+package audit
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/template"
+)
+
+// Shard is one shard of one cell. Service is "" when nothing says it.
+type Shard struct {
+	Service string `json:"service,omitempty"`
+	Cell    string `json:"cell"`
+	ID      string `json:"shard"`
+}
+
+// String is CELL/SHARD.
+func (s Shard) String() string {
+	if s.Cell == "" {
+		return s.ID
+	}
+	return s.Cell + "/" + s.ID
+}
+
+func compareShards(a, b Shard) int {
+	return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Cell, b.Cell), strings.Compare(a.ID, b.ID))
+}
+
+// place is what is known of where a stack or a resource belongs; ID is "" outside of shards.
+type place = Shard
+
+var (
+	shardStack = regexp.MustCompile(`^(.+?)-shard-([A-Za-z0-9][A-Za-z0-9-]*)$`)
+	coreStack  = regexp.MustCompile(`^(.+)-core$`)
+)
+
+// placesOf says where each stack belongs: by its tags, then by its construct path, then by its name.
+func placesOf(stacks []Stack) []place {
+	places := make([]place, len(stacks))
+	byPrefix := map[string]place{} // SERVICE-CELL, as it leads stack names, to a place that is known better
+	for i := range stacks {
+		s := &stacks[i]
+		p := placeOfTags(s.Tags)
+		if q := placeOfPath(s.Path); q.Cell != "" {
+			p.Cell = cmp.Or(p.Cell, q.Cell)
+			p.ID = cmp.Or(p.ID, q.ID)
+		}
+		if p.Service == "" && p.Cell != "" {
+			if service, _, ok := strings.Cut(s.Name, "-"+p.Cell+"-"); ok {
+				p.Service = service
+			}
+		}
+		if p.Service != "" && p.Cell != "" {
+			byPrefix[p.Service+"-"+p.Cell] = place{Service: p.Service, Cell: p.Cell}
+		}
+		places[i] = p
+	}
+	for i := range stacks {
+		p := &places[i]
+		if p.Cell != "" {
+			continue
+		}
+		prefix, id := "", ""
+		if m := shardStack.FindStringSubmatch(stacks[i].Name); m != nil {
+			prefix, id = m[1], m[2]
+		} else if m := coreStack.FindStringSubmatch(stacks[i].Name); m != nil {
+			prefix = m[1]
+		} else {
+			continue
+		}
+		known, ok := byPrefix[prefix]
+		if !ok {
+			known = place{Service: p.Service, Cell: prefix} // where the service ends, the name does not say
+		}
+		p.Service, p.Cell = known.Service, known.Cell
+		p.ID = cmp.Or(p.ID, id)
+	}
+	return places
+}
+
+func placeOfTags(tags map[string]string) place {
+	return place{Service: tags[names.TagService], Cell: tags[names.TagCell], ID: tags[names.TagShard]}
+}
+
+// placeOfPath finds CELL/shard-SID or CELL/core in a construct path.
+func placeOfPath(path string) place {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if i == 0 {
+			continue
+		}
+		if id, ok := strings.CutPrefix(s, "shard-"); ok && id != "" {
+			return place{Cell: segments[i-1], ID: id}
+		}
+	}
+	if len(segments) > 1 && segments[1] == "core" {
+		return place{Cell: segments[0]}
+	}
+	return place{}
+}
+
+// placeOfResource is where one resource belongs: by its own tags, then by its construct path, else with
+// its stack.
+func placeOfResource(path string, stack place, tags map[string]string) place {
+	p := placeOfTags(tags)
+	if p.ID == "" {
+		if q := placeOfPath(path); q.ID != "" {
+			p.Cell, p.ID = cmp.Or(p.Cell, q.Cell), q.ID
+		}
+	}
+	p.Service = cmp.Or(p.Service, stack.Service)
+	p.Cell = cmp.Or(p.Cell, stack.Cell)
+	p.ID = cmp.Or(p.ID, stack.ID)
+	return p
+}
+
+// tagsOf reads a resource's Tags, in either of the two forms that CloudFormation knows.
+func tagsOf(r *template.Resource, sc template.Scope) map[string]string {
+	n, ok := r.Properties.Get("Tags")
+	if !ok {
+		return nil
+	}
+	tags := map[string]string{}
+	set := func(key string, value template.Node) {
+		if !strings.HasPrefix(key, "cellwall:") {
+			return
+		}
+		if v, ok := single(sc.Eval(value)); ok {
+			tags[key] = v
+		}
+	}
+	for i := range n.Len() {
+		if n.Kind() == template.Map {
+			set(n.Key(i), n.At(i))
+			continue
+		}
+		value, _ := n.At(i).Get("Value")
+		set(n.At(i).GetString("Key"), value)
+	}
+	return tags
+}
+
+// single is the text of an expression that stands for exactly one known string.
+func single(ts []template.Text) (string, bool) {
+	if len(ts) != 1 {
+		return "", false
+	}
+	return ts[0].Literal()
+}

@@ -1,0 +1,238 @@
+package audit
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"cellwall.dev/cellwall/internal/template"
+)
+
+// referStack makes the edges of everything in one stack.
+func (b *builder) referStack(i int) {
+	s := &b.stacks[i]
+	t := &s.Template
+	for j := range t.Resources {
+		b.referResource(i, &t.Resources[j])
+	}
+	for j := range t.Parameters {
+		b.referParameter(i, &t.Parameters[j])
+	}
+	for _, o := range t.Outputs {
+		b.referValue(i, b.outputs[i][o.ID], o.Value, []string{"Value"})
+	}
+	for _, c := range t.Conditions {
+		b.referValue(i, b.conds[i][c.ID], c.Expr, nil)
+	}
+	for _, m := range t.Transforms {
+		b.review(reviewKey{&ruleUnread, s.File, "", "the macro " + m + " changes the template before it is deployed; what it adds was not seen"})
+	}
+	for _, l := range t.Loops {
+		b.review(reviewKey{&ruleUnread, s.File, l, "the loop stands for resources that were not seen"})
+	}
+}
+
+func (b *builder) referResource(i int, r *template.Resource) {
+	s := &b.stacks[i]
+	from := b.resources[i][r.ID]
+	child, nests := b.nested[i][r.ID]
+	template.Uses(r.Properties, func(u template.Use) {
+		switch {
+		case len(u.Path) == 0 || u.Path[0] == "Tags":
+			return // a tag makes nothing depend on anything
+		case nests && u.Path[0] == "Parameters":
+			if len(u.Path) > 1 {
+				if p, ok := b.params[child][u.Path[1]]; ok {
+					b.use(i, p, u, nil)
+				}
+			}
+			return
+		}
+		b.use(i, from, u, nil)
+	})
+	if r.Type == typeNested && !nests {
+		b.review(reviewKey{&ruleUnread, s.File, r.ID, "the template of this nested stack was not found"})
+	}
+	for _, id := range r.DependsOn {
+		if to, ok := b.resources[i][id]; ok {
+			b.out[from] = append(b.out[from], edge{to: to, how: byOrder, weak: true, at: "DependsOn"})
+		} else {
+			b.review(reviewKey{&ruleUnresolved, s.File, r.ID, "DependsOn names " + quote(id) + ", which the template does not have"})
+		}
+	}
+	if r.Condition != "" {
+		b.condition(i, from, r.Condition)
+	}
+}
+
+func (b *builder) referParameter(i int, p *template.Parameter) {
+	from := b.params[i][p.ID]
+	v, ok := b.scopes[i].Value(*p)
+	if !ok {
+		return // reported where it is used
+	}
+	if p.IsSSM() {
+		b.refer(from, b.parameterStore(b.stacks[i].env(), v), byParameter, []string{"Default"})
+		return
+	}
+	b.text(i, from, []string{"Default"}, v)
+}
+
+func (b *builder) referValue(i int, from int32, n template.Node, base []string) {
+	template.Uses(n, func(u template.Use) { b.use(i, from, u, base) })
+}
+
+// use makes the edges of one reference in stack i.
+func (b *builder) use(i int, from int32, u template.Use, base []string) {
+	path := u.Path
+	if base != nil {
+		path = slices.Concat(base, u.Path)
+	}
+	switch u.Kind {
+	case template.UseRef:
+		b.ref(i, from, path, u.Name)
+	case template.UseGetAtt:
+		b.getAtt(i, from, path, u.Name, u.Attr)
+	case template.UseCondition:
+		b.condition(i, from, u.Name)
+	case template.UseImport:
+		b.importValue(i, from, path, u.Node)
+	case template.UseStackOutput:
+		b.stackOutput(i, from, path, u.Node)
+	case template.UseMacro:
+		b.review(reviewKey{&ruleUnread, b.stacks[i].File, b.nodes[from].id, u.Name + " at " + strings.Join(path, ".") + " is not understood"})
+	case template.UseText:
+		b.texts(i, from, path, u.Node)
+	}
+}
+
+func (b *builder) ref(i int, from int32, path []string, name string) {
+	if to, ok := b.resources[i][name]; ok {
+		b.refer(from, to, byRef, path)
+		return
+	}
+	if to, ok := b.params[i][name]; ok {
+		b.refer(from, to, byRef, path)
+		p, _ := b.stacks[i].Template.Parameter(name)
+		_, passed := b.passed(i, name)
+		if _, known := b.scopes[i].Value(p); !known && !passed {
+			b.review(reviewKey{&ruleUnresolved, b.stacks[i].File, name, "the parameter has no default: what it names is known at deployment only"})
+		}
+		return
+	}
+	if !strings.HasPrefix(name, "AWS::") {
+		b.unresolved(i, from, path, "Ref", name)
+	}
+}
+
+// passed says whether a parent stack gives the parameter its value.
+func (b *builder) passed(i int, name string) (template.Node, bool) {
+	p := b.parent[i]
+	if p < 0 {
+		return template.Node{}, false
+	}
+	at, ok := b.resources[p][b.stacks[i].Nested.Resource]
+	if !ok {
+		return template.Node{}, false
+	}
+	values, _ := b.nodes[at].res.Properties.Get("Parameters")
+	return values.Get(name)
+}
+
+func (b *builder) getAtt(i int, from int32, path []string, name, attr string) {
+	to, ok := b.resources[i][name]
+	if !ok {
+		b.unresolved(i, from, path, "Fn::GetAtt", name)
+		return
+	}
+	if output, isOutput := strings.CutPrefix(attr, "Outputs."); isOutput {
+		if child, ok := b.nested[i][name]; ok {
+			if o, ok := b.outputs[child][output]; ok {
+				b.refer(from, o, byNesting, path)
+				return
+			}
+		}
+	}
+	b.refer(from, to, byGetAtt, path)
+}
+
+func (b *builder) condition(i int, from int32, name string) {
+	if to, ok := b.conds[i][name]; ok {
+		b.out[from] = append(b.out[from], edge{to: to, how: byCondition, at: "Condition"})
+		return
+	}
+	b.unresolved(i, from, []string{"Condition"}, "Condition", name)
+}
+
+func (b *builder) importValue(i int, from int32, path []string, n template.Node) {
+	for _, t := range b.scopes[i].Eval(n) {
+		name, ok := t.Literal()
+		if !ok {
+			b.unresolved(i, from, path, "Fn::ImportValue", "a name that only a deployment knows")
+			continue
+		}
+		e := b.stacks[i].env()
+		if to, ok := b.exports[nameKey{env: e, name: name}]; ok {
+			b.refer(from, to, byImport, path)
+			continue
+		}
+		b.refer(from, b.outside(typeExport, name, name), byImport, path)
+	}
+}
+
+// stackOutput resolves Fn::GetStackOutput, which reads an output of another stack, exported or not, in
+// another region or account too.
+func (b *builder) stackOutput(i int, from int32, path []string, n template.Node) {
+	e := b.stacks[i].env()
+	arg := func(key string) (string, bool) {
+		v, ok := n.Get(key)
+		if !ok || v.Kind() == template.Null {
+			return "", false
+		}
+		return single(b.scopes[i].Eval(v))
+	}
+	if r, ok := arg("Region"); ok {
+		e.region = r
+	}
+	if role, ok := arg("RoleArn"); ok {
+		if a, ok := parseARN(role); ok && a.account != "" {
+			e.account = a.account
+		}
+	}
+	stack, ok1 := arg("StackName")
+	output, ok2 := arg("OutputName")
+	if a, ok := parseARN(stack); ok { // stack names may be given as ARNs: …:stack/NAME/ID
+		if parts := strings.Split(a.resource, "/"); len(parts) > 1 {
+			stack, e = parts[1], env{a.account, a.region}
+		}
+	}
+	if !ok1 || !ok2 {
+		b.unresolved(i, from, path, "Fn::GetStackOutput", "names that only a deployment knows")
+		return
+	}
+	if j, ok := b.stackName[nameKey{env: e, name: stack}]; ok {
+		if to, ok := b.outputs[j][output]; ok {
+			b.refer(from, to, byStackOutput, path)
+			return
+		}
+	}
+	b.refer(from, b.outside(typeExport, stack+"."+output, output), byStackOutput, path)
+}
+
+func (b *builder) parameterStore(e env, name string) int32 {
+	name = parameterVersion.ReplaceAllString(name, "")
+	for _, try := range []string{name, "/" + name} {
+		if to, ok := b.find(e, typeParameter, try); ok {
+			return to
+		}
+	}
+	return b.outside(typeParameter, name, name)
+}
+
+// parameterVersion is the version or label that may follow a parameter's name.
+var parameterVersion = regexp.MustCompile(`:[A-Za-z0-9_.-]+$`)
+
+func (b *builder) unresolved(i int, from int32, path []string, what, name string) {
+	b.review(reviewKey{&ruleUnresolved, b.stacks[i].File, b.nodes[from].id,
+		what + " at " + strings.Join(path, ".") + " names " + quote(name) + ", which the template does not have"})
+}

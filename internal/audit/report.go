@@ -1,0 +1,138 @@
+package audit
+
+import "fmt"
+
+// Level is how bad a finding is.
+type Level uint8
+
+// The levels, from what is as it should be to what cannot be deployed.
+const (
+	Info    Level = iota // shared by design; listed with its reason
+	Review               // could not be judged: a person has to look
+	Warning              // shared identity or configuration, or near a limit
+	Error                // shared data path, or past an adjustable limit
+	Fatal                // past a limit that AWS does not raise
+)
+
+var levelNames = [...]string{"info", "review", "warning", "error", "fatal"}
+
+// String is the level's name in reports and flags.
+func (l Level) String() string { return levelNames[l] }
+
+// MarshalText writes the level's name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads a level's name.
+func (l *Level) UnmarshalText(b []byte) error {
+	for i, name := range levelNames {
+		if name == string(b) {
+			*l = Level(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no level", b)
+}
+
+// Schema names the form of the JSON report. It changes when a field is removed or changes its meaning;
+// new fields do not change it.
+const Schema = "cellwall.audit/v1"
+
+// Report is what an audit found. Its JSON form is documented in docs/audit.md.
+type Report struct {
+	Schema   string    `json:"schema"`
+	Summary  Summary   `json:"summary"`
+	Findings []Finding `json:"findings"` // worst first
+	Pools    []Pool    `json:"pools"`
+	Skipped  []string  `json:"skipped"` // files that are no templates
+}
+
+// Summary counts what was read and found.
+type Summary struct {
+	Stacks     int            `json:"stacks"`
+	Resources  int            `json:"resources"`
+	References int            `json:"references"`
+	Shards     []Shard        `json:"shards"`
+	Findings   map[string]int `json:"findings"` // by level, every level present
+}
+
+// Finding is one shared resource, one limit, or one thing that could not be judged.
+type Finding struct {
+	Rule     string    `json:"rule"`
+	Level    Level     `json:"level"`
+	Message  string    `json:"message"`
+	Resource *Resource `json:"resource,omitempty"`
+	Shards   []Shard   `json:"shards,omitempty"` // that depend on it
+	Paths    []Path    `json:"paths,omitempty"`  // one shortest for each shard
+	Limit    *Limit    `json:"limit,omitempty"`
+	Reason   string    `json:"reason,omitempty"` // why the level is not the rule's own
+	Fix      string    `json:"fix,omitempty"`
+}
+
+// Resource says where something stands. Stack is empty for what no template that was read defines.
+type Resource struct {
+	File      string `json:"file,omitempty"`
+	Stack     string `json:"stack,omitempty"`
+	LogicalID string `json:"logicalId,omitempty"`
+	Type      string `json:"type,omitempty"`
+	Name      string `json:"name,omitempty"` // physical name, ARN or id as far as known
+	Path      string `json:"path,omitempty"` // construct path as far as known
+}
+
+// Path shows that a shard depends on the finding's resource: the first step is a resource of the shard,
+// the last one is the resource.
+type Path struct {
+	Shard Shard  `json:"shard"`
+	Steps []Step `json:"steps"`
+}
+
+// Step is one node of a path.
+type Step struct {
+	Kind      string `json:"kind"` // resource, parameter, output, condition or external
+	Stack     string `json:"stack,omitempty"`
+	LogicalID string `json:"logicalId,omitempty"`
+	Type      string `json:"type,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// How is what leads here from the step before, and At the property path at which it stands: in the
+	// step before, or here where How is "attached by". Both are empty in the first step.
+	How string `json:"how,omitempty"`
+	At  string `json:"at,omitempty"`
+}
+
+// Limit is a number that AWS bounds.
+type Limit struct {
+	Name  string `json:"name"`
+	Used  int    `json:"used"`
+	Max   int    `json:"max"`
+	Hard  bool   `json:"hard"`
+	Quota string `json:"quota"` // Service Quotas code
+}
+
+// Pool is what the functions of one account and region reserve together.
+type Pool struct {
+	Account   string     `json:"account"`
+	Region    string     `json:"region"`
+	Limit     int        `json:"limit"`     // concurrent executions of the account
+	Free      int        `json:"free"`      // that Lambda keeps unreserved
+	Reserved  int        `json:"reserved"`  // sum over all functions
+	Left      int        `json:"left"`      // Limit − Free − Reserved; negative when it does not fit
+	Functions int        `json:"functions"` // that reserve
+	Unknown   int        `json:"unknown"`   // whose reservation only a deployment knows
+	Cells     []CellPool `json:"cells"`
+}
+
+// CellPool is the part of a pool that one cell reserves; Cell is "" for what is no cell's.
+type CellPool struct {
+	Cell     string `json:"cell"`
+	Reserved int    `json:"reserved"`
+}
+
+// AtLeast counts the findings at or above a level.
+func (r *Report) AtLeast(l Level) int {
+	n := 0
+	for i := range r.Findings {
+		if r.Findings[i].Level >= l {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/audit/assembly"
+)
+
+// failLevels are the levels that --fail-on takes.
+var failLevels = map[string]audit.Level{"error": audit.Error, "warning": audit.Warning, "review": audit.Review}
+
+func auditCommand(a *app) *cobra.Command {
+	var asJSON bool
+	var failOn string
+	cmd := &cobra.Command{
+		Use:   "audit [--json] [--fail-on error|warning|review] DIR",
+		Short: "Find what shards share in a CDK cloud assembly or in CloudFormation templates",
+		Long: `Find each resource on which more than one shard depends, with the path that shows it.
+
+DIR is a CDK cloud assembly (cdk.out) or a directory of CloudFormation templates in JSON or YAML. A stack
+belongs to a shard by its tags cellwall:cell and cellwall:shard, by its construct path CELL/shard-SID, or
+by its name SERVICE-CELL-shard-SID. The fleet file, when there is one, gives the accounts' concurrency.
+
+Exit status 3 when something is found at or above --fail-on, 2 when DIR is nothing that can be audited.
+docs/audit.md describes the rules and the JSON report.`,
+		Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			level, ok := failLevels[failOn]
+			if !ok {
+				return usagef("--fail-on %q is no level: write error, warning or review", failOn)
+			}
+			opt, err := a.auditOptions(cmd.Flags().Changed("fleet"))
+			if err != nil {
+				return err
+			}
+			in, err := loadAssembly(args[0])
+			if err != nil {
+				return err
+			}
+			report := audit.Run(in, opt)
+			if err := a.writeAudit(&report, asJSON); err != nil {
+				return fmt.Errorf("write the report: %w", err)
+			}
+			if n := report.AtLeast(level); n > 0 {
+				return foundf("the audit has %s at or above %s", count(n, "finding"), level)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON, with every path")
+	cmd.Flags().StringVar(&failOn, "fail-on", "error", "lowest level that fails: error, warning or review")
+	return cmd
+}
+
+func (a *app) writeAudit(r *audit.Report, asJSON bool) error {
+	if !asJSON {
+		return r.WriteText(a.out)
+	}
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// auditOptions takes the accounts' limits from the fleet file. Only a file that was asked for must
+// exist: people audit assemblies that are not of this fleet.
+func (a *app) auditOptions(asked bool) (audit.Options, error) {
+	if !asked {
+		if _, err := os.Stat(a.fleetFile); errors.Is(err, fs.ErrNotExist) {
+			return audit.Options{}, nil
+		}
+	}
+	f, err := a.loadFleet()
+	if err != nil {
+		return audit.Options{}, err
+	}
+	opt := audit.Options{Concurrency: map[string]int{}}
+	for id, account := range f.Accounts {
+		opt.Concurrency[id] = account.LambdaConcurrency
+	}
+	return opt, nil
+}
+
+// loadAssembly reads DIR and nothing outside of it, wherever its links and manifests point.
+func loadAssembly(dir string) (audit.Input, error) {
+	const wanted = "name a cloud assembly (cdk synth '**' writes cdk.out) or a directory of CloudFormation templates"
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return audit.Input{}, hint(usagef("there is no directory %q", dir), wanted)
+	case err != nil:
+		return audit.Input{}, err
+	case !info.IsDir():
+		return audit.Input{}, hint(usagef("%q is a file, not a directory", dir), wanted)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return audit.Input{}, err
+	}
+	defer root.Close()
+	in, err := assembly.Load(root.FS())
+	if errors.Is(err, assembly.ErrMalformed) {
+		return audit.Input{}, hint(usagef("%s cannot be audited: %s", dir, strings.TrimPrefix(err.Error(), ": ")), wanted)
+	}
+	if err != nil {
+		return audit.Input{}, fmt.Errorf("read %s: %w", dir, err)
+	}
+	return in, nil
+}
