@@ -104,8 +104,8 @@ func populationLine(r *bufio.Reader) (string, error) {
 
 // looksLikeHeader tells a header that is not quite right from a tenant, so that it is not taken for one.
 func looksLikeHeader(line string) bool {
-	fields := strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return strings.ContainsRune(`,;"' `+"\t", r) })
-	return len(fields) >= 2 && (fields[0] == "tenant" || fields[1] == "tenant") && strings.ContainsAny(line, ",;\t")
+	plain := strings.NewReplacer(" ", "", `"`, "", ";", ",", "\t", ",").Replace(strings.ToLower(line))
+	return strings.HasPrefix(plain, "tenant,") || plain == "load,tenant"
 }
 
 func (p *population) addLine(line string, n int, withLoad bool) error {

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/placement"
+)
+
+// placed are flags with which hmac/v1 gives known vectors of Recipe 12.1.
+var placed = []string{"--scheme", "hmac/v1", "--shards", "7", "--per-tenant", "2", "--key-hex", "73687566666c652d73686172642d7631"}
+
+// command runs a command line.
+func command(stdin string, args ...string) (status int, stdout, stderr string) {
+	var out, errw bytes.Buffer
+	status = Run(context.Background(), args, strings.NewReader(stdin), &out, &errw)
+	return status, out.String(), errw.String()
+}
+
+func TestPlace(t *testing.T) {
+	file := tenantsFile(t, "tenant,load\nacme,1\n<b&>,2\n")
+	with := func(args ...string) []string { return slices.Concat([]string{"place"}, placed, args) }
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{with("acme"), "acme\t4 5\n"},
+		{with("--json", "acme"), `{"tenant":"acme","shards":[4,5]}` + "\n"},
+		{with("--tenants-file", file), "acme\t4 5\n<b&>\t5 1\n"},
+		{with("--json", "--tenants-file", file), `{"tenant":"acme","shards":[4,5]}` + "\n" + `{"tenant":"<b&>","shards":[5,1]}` + "\n"},
+		{with("--tenants-file", "-"), "acme\t4 5\n"},
+		{with("--", "-x", "a\tb", `"`), "-x\t4 1\n\"a\\tb\"\t5 1\n\"\\\"\"\t3 4\n"},
+	} {
+		status, out, errw := command("acme\n", c.args...)
+		if status != ExitDone || out != c.want {
+			t.Errorf("%q: status %d, %q; want %q\n%s", c.args, status, out, c.want, errw)
+		}
+		if !strings.HasPrefix(errw, "note: a key given by --key-hex") || strings.Count(errw, "\n") != 1 {
+			t.Errorf("%q: standard error is %q", c.args, errw)
+		}
+	}
+}
+
+// The indices of rendezvous/v1 are those of the shards that a cell with a count has.
+func TestPlaceRendezvous(t *testing.T) {
+	const n, k = 120, 5
+	shards := make([]placement.Shard, n)
+	for i := range shards {
+		shards[i] = placement.Shard{ID: fmt.Sprintf("s%02d", i+1), Weight: 1}
+	}
+	if counted := fleet.CountedShard(n - 1); counted != "s120" {
+		t.Fatalf("the last counted shard is %s", counted)
+	}
+	placer, err := placement.New(placement.RendezvousV1, []byte{0x6b}, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subsets, err := placer.PerTenant(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, out, errw := command("", "place", "--scheme", "rendezvous/v1", "--shards", "120", "--per-tenant", "5", "--key-hex", "6b", "--json", "acme")
+	var line struct{ Shards []int }
+	if err := json.Unmarshal([]byte(out), &line); status != ExitDone || err != nil {
+		t.Fatalf("status %d, %v: %s%s", status, err, out, errw)
+	}
+	if want := subsets.Append(nil, "acme"); !slices.Equal(line.Shards, want) {
+		t.Errorf("%v, want %v", line.Shards, want)
+	}
+}
+
+// Wrong use has status 2, says why and prints nothing on standard output, not even what was right.
+func TestPlaceRefuses(t *testing.T) {
+	bad := tenantsFile(t, "acme\nbeta\n\n")
+	with := func(name, value string) []string { // the flags with one changed
+		args := slices.Concat([]string{"place"}, placed, []string{"acme"})
+		args[slices.Index(args, name)+1] = value
+		return args
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"place", "acme"}, "error: --scheme, --shards, --per-tenant, --key-hex must be given\nhint: "},
+		{slices.Concat([]string{"place"}, placed[:6], []string{"acme"}), "error: --key-hex must be given\nhint: "},
+		{with("--scheme", "bounded/v1"), `error: --scheme: unknown placement scheme "bounded/v1": want hmac/v1 or rendezvous/v1`},
+		{with("--scheme", ""), `error: --scheme: unknown placement scheme ""`},
+		{with("--shards", "0"), "error: --shards: number of shards out of range: 0, want 1 to 65536"},
+		{with("--shards", "-1"), "error: --shards: number of shards out of range"},
+		{with("--shards", "9223372036854775807"), "error: --shards: number of shards out of range"},
+		{with("--shards", "9223372036854775808"), `error: invalid argument "9223372036854775808" for "--shards" flag`},
+		{with("--shards", "seven"), `error: invalid argument "seven" for "--shards" flag`},
+		{with("--per-tenant", "0"), "error: --per-tenant: shards per tenant out of range: 0 of 7 shards, want 1 to 7"},
+		{with("--per-tenant", "8"), "error: --per-tenant: shards per tenant out of range: 8 of 7"},
+		{with("--key-hex", ""), "error: --key-hex: placement key is empty"},
+		{with("--key-hex", "abc"), "error: --key-hex is not hexadecimal"},
+		{with("--key-hex", "0g"), "error: --key-hex is not hexadecimal"},
+		{slices.Concat([]string{"place"}, placed), "error: no tenant is named\nhint: "},
+		{slices.Concat([]string{"place"}, placed, []string{"acme", "acme"}), `error: argument 2: tenant "acme" was named before`},
+		{slices.Concat([]string{"place"}, placed, []string{"acme", ""}), "error: argument 2: the tenant's id is empty"},
+		{slices.Concat([]string{"place"}, placed, []string{"acme", "--tenants-file", bad}), "error: tenants are named as arguments and in --tenants-file"},
+		{slices.Concat([]string{"place"}, placed, []string{"--tenants-file", bad}), "error: " + bad + ":3: the tenant's id is empty"},
+		{slices.Concat([]string{"place"}, placed, []string{"--tenants-file", ""}), "error: cannot read the tenants"},
+		{slices.Concat([]string{"place"}, placed, []string{"--colour", "acme"}), "error: unknown flag: --colour"},
+	} {
+		status, out, errw := command("", c.args...)
+		if at := strings.Index(errw, "error: "); status != ExitUsage || out != "" || at < 0 || !strings.HasPrefix(errw[at:], c.want) {
+			t.Errorf("%q: status %d, output %q, error %q; want status 2 and %q", c.args, status, out, errw, c.want)
+		}
+		if strings.Contains(errw, placed[7]) {
+			t.Errorf("%q: the key is on standard error: %s", c.args, errw)
+		}
+	}
+}
+
+// An output that cannot be written is a failure, and not wrong use.
+func TestPlaceBrokenOutput(t *testing.T) {
+	for _, asJSON := range []string{"--json=false", "--json"} {
+		var errw bytes.Buffer
+		args := slices.Concat([]string{"place"}, placed, []string{asJSON, "acme"})
+		status := Run(context.Background(), args, nil, brokenWriter{}, &errw)
+		if status != ExitFailed || !strings.Contains(errw.String(), "error: writing the subsets: the pipe is closed") {
+			t.Errorf("%s: status %d, %s", asJSON, status, errw.String())
+		}
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
+
+func tenantsFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tenants")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
