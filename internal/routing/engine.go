@@ -164,7 +164,10 @@ func (s *serving) serve(ctx context.Context) *Response {
 	order = order[1:]
 	if first.misdirected() {
 		// The shard knows better where the tenant lives. Only a higher epoch is news.
-		if fresh, refusal := s.look(ctx); refusal == nil && fresh.Epoch > entry.Epoch {
+		if fresh, err := s.Directory.Get(ctx, entry.Tenant); err == nil && fresh.Epoch > entry.Epoch {
+			if refusal = s.admit(fresh); refusal != nil {
+				return refusal
+			}
 			if order, refusal = s.order(fresh); refusal != nil {
 				return refusal
 			}
@@ -185,18 +188,23 @@ func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
 		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here", err)
 	case err != nil:
 		return entry, s.refuse(http.StatusServiceUnavailable, "the tenant could not be looked up; nothing was done", err).retryAfter(1)
+	}
+	return entry, s.admit(entry)
+}
+
+// admit says whether a tenant with this entry is served here; nil when it is.
+func (s *serving) admit(entry directory.Entry) *Response {
+	switch {
 	case entry.Cell != s.Cell:
 		// The same words as for a tenant that is nowhere: where it lives is no business of the asker.
-		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here",
-			fmt.Errorf("tenant lives in cell %q", entry.Cell))
+		return s.refuse(http.StatusNotFound, "this tenant is not known here", fmt.Errorf("tenant lives in cell %q", entry.Cell))
 	case entry.State == directory.Moving && !safe(s.req.Method):
-		return entry, s.refuse(http.StatusServiceUnavailable, "writes are held for a moment; nothing was done",
+		return s.refuse(http.StatusServiceUnavailable, "writes are held for a moment; nothing was done",
 			errors.New("tenant is moving")).retryAfter(2)
 	case entry.State != directory.Active && entry.State != directory.Moving:
-		return entry, s.refuse(http.StatusForbidden, "this tenant is suspended",
-			fmt.Errorf("tenant is %q", entry.State))
+		return s.refuse(http.StatusForbidden, "this tenant is suspended", fmt.Errorf("tenant is %q", entry.State))
 	}
-	return entry, nil
+	return nil
 }
 
 // order returns the members of the entry's subset, at least one, in the order in which to ask them.

@@ -21,12 +21,16 @@ type Job struct {
 	Body        []byte `json:"body,omitempty"` // base64 in the message
 }
 
-// NewJob writes a request down as a job for the shard of the call.
+// NewJob writes a request down as a job for the shard of the call. Of the client's headers only the
+// content type goes along: a queue is no place for tokens.
 func NewJob(id string, call Call, req *Request) Job {
+	contentType := req.Header.Get("Content-Type")
+	if strings.IndexFunc(contentType, func(r rune) bool { return r > 0x7e }) >= 0 {
+		contentType = "" // no media type, and a queue does not take every character
+	}
 	return Job{
 		ID: id, Tenant: EncodeTenant(call.Tenant), Epoch: call.Epoch, Shard: call.Shard,
-		Method: req.Method, Path: req.Path, RawQuery: req.RawQuery,
-		ContentType: req.Header.Get("Content-Type"), Body: req.Body,
+		Method: req.Method, Path: req.Path, RawQuery: req.RawQuery, ContentType: contentType, Body: req.Body,
 	}
 }
 

@@ -62,9 +62,9 @@ func newRoutes(given []Route) (routes, error) {
 
 // match returns the way of the first route that matches a percent-encoded path.
 //
-// Services differ in how they read a path: as it is written, or decoded, with encoded slashes,
-// backslashes, dot segments and doubled slashes resolved. A path that would take another route when
-// read the second way is refused, so that nobody can pick a route by spelling.
+// Services differ in how they read a path: segment by segment or decoded as a whole, with dot segments,
+// doubled slashes and backslashes resolved or not. A path that would take another route when read in
+// another of these ways is refused, so that nobody can pick a route by spelling.
 func (rs routes) match(rawPath string) (via string, err error) {
 	if !strings.HasPrefix(rawPath, "/") || strings.ContainsAny(rawPath, "?#") {
 		return "", errBadPath
@@ -73,15 +73,28 @@ func (rs routes) match(rawPath string) (via string, err error) {
 	if err != nil || strings.Contains(decoded, "\x00") {
 		return "", errBadPath
 	}
-	written := rs.first(unescapeSegments(rawPath))
-	if written != rs.first(tidy(strings.ReplaceAll(decoded, `\`, "/"))) {
-		return "", errAmbiguous
+	segments := unescapeSegments(rawPath)
+	i := rs.first(segments)
+	if !plain(rawPath) {
+		for _, reading := range []string{segments, decoded, slashes(segments), slashes(decoded)} {
+			if rs.first(tidy(reading)) != i {
+				return "", errAmbiguous
+			}
+		}
 	}
-	if written < 0 {
+	if i < 0 {
 		return "", errNoRoute
 	}
-	return rs[written].via, nil
+	return rs[i].via, nil
 }
+
+// plain says whether a path can be read in one way only, which nearly all can.
+func plain(rawPath string) bool {
+	return !strings.ContainsAny(rawPath, `%\`) && !strings.Contains(rawPath, "//") && !strings.Contains(rawPath, "/.")
+}
+
+// slashes reads backslashes as some servers on Windows do.
+func slashes(p string) string { return strings.ReplaceAll(p, `\`, "/") }
 
 // unescapeSegments decodes everything but encoded slashes, which stay part of their segment. rawPath
 // was found valid.

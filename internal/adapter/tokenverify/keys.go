@@ -2,6 +2,7 @@ package tokenverify
 
 import (
 	"context"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,8 +20,9 @@ const (
 	// back is not believed for much longer.
 	maxAge = 5 * time.Minute
 	// minPause lies between two fetches, so that tokens with made-up key ids are no way to make us
-	// flood the issuer.
+	// flood the issuer; firstPause while there are no keys at all, which nobody can do without.
 	minPause     = 10 * time.Second
+	firstPause   = time.Second
 	fetchTimeout = 5 * time.Second
 	maxDocument  = 1 << 20 // bytes of an issuer's document
 )
@@ -101,8 +103,11 @@ func (s *keySet) known(id, algorithm string) (found []jose.JSONWebKey, known, st
 func (s *keySet) fetch() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	if s.running == nil && (s.tried.IsZero() || now.Sub(s.tried) >= minPause) {
+	now, pause := s.now(), minPause
+	if s.fetched.IsZero() {
+		pause = firstPause
+	}
+	if s.running == nil && (s.tried.IsZero() || now.Sub(s.tried) >= pause) {
 		running := make(chan struct{})
 		s.running, s.tried = running, now
 		go func() {
@@ -147,7 +152,7 @@ func (s *keySet) download(ctx context.Context) ([]jose.JSONWebKey, error) {
 	for _, raw := range set.Keys {
 		var key jose.JSONWebKey
 		// A key of a kind that we do not know is no reason to do without the others (RFC 7517, section 5).
-		if key.UnmarshalJSON(raw) == nil && key.Valid() && key.IsPublic() {
+		if key.UnmarshalJSON(raw) == nil && key.Valid() && key.IsPublic() && strong(key.Key) {
 			keys = append(keys, key)
 		}
 	}
@@ -155,6 +160,12 @@ func (s *keySet) download(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, fmt.Errorf("%s holds no public key that can be used", discovery.Keys)
 	}
 	return keys, nil
+}
+
+// strong refuses RSA keys of fewer than 2,048 bits (RFC 7518, section 3.3).
+func strong(key any) bool {
+	rsaKey, ok := key.(*rsa.PublicKey)
+	return !ok || rsaKey.N.BitLen() >= 2048
 }
 
 func (s *keySet) get(ctx context.Context, address string, into any) error {

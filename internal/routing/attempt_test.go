@@ -1,0 +1,330 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// fate is what a shard does with a request.
+type fate struct {
+	name string
+	resp *Response
+	err  error
+}
+
+var errBroken = errors.New("inside: connection reset")
+
+// fates are all that a transport may report.
+var fates = []fate{
+	{"answers", ok("fine"), nil},
+	{"is wrong", &Response{Status: 500, Body: []byte("bug")}, nil},
+	{"refuses", &Response{Status: 422}, nil},
+	{"cannot", &Response{Status: 503}, nil},
+	{"is cut off", &Response{Status: 502}, nil},
+	{"is slow behind", &Response{Status: 504}, nil},
+	{"does not hold", &Response{Status: 421}, nil},
+	{"talks nonsense", &Response{Status: 99}, nil},
+	{"throttles", nil, fmt.Errorf("inside: %w", ErrNotSent)},
+	{"breaks", nil, errBroken},
+	{"hangs", nil, fmt.Errorf("inside: %w", context.DeadlineExceeded)},
+	{"is too small", nil, fmt.Errorf("inside: %w", ErrTooLarge)},
+}
+
+func fateOf(name string) fate {
+	i := slices.IndexFunc(fates, func(f fate) bool { return f.name == name })
+	return fates[i]
+}
+
+func TestFallback(t *testing.T) {
+	tests := []struct {
+		method        string
+		first, second string
+		status        int
+		attempts      int
+		kind          string // of the problem document; "" when a shard's answer is passed on
+	}{
+		{"GET", "answers", "breaks", 200, 1, ""},
+		{"GET", "breaks", "answers", 200, 2, ""},
+		{"GET", "cannot", "answers", 200, 2, ""},
+		{"GET", "is cut off", "answers", 200, 2, ""},
+		{"GET", "is slow behind", "answers", 200, 2, ""},
+		{"GET", "talks nonsense", "answers", 200, 2, ""},
+		{"GET", "hangs", "answers", 200, 2, ""},
+		{"GET", "is wrong", "answers", 500, 1, ""},
+		{"GET", "refuses", "answers", 422, 1, ""},
+		{"GET", "breaks", "cannot", 503, 2, ""},
+		{"GET", "breaks", "breaks", 502, 2, "about:blank"},
+		{"GET", "breaks", "talks nonsense", 502, 2, "about:blank"},
+		{"GET", "breaks", "hangs", 504, 2, "about:blank"},
+		{"GET", "throttles", "throttles", 503, 2, "about:blank"},
+		{"GET", "does not hold", "answers", 200, 2, ""},
+		{"GET", "does not hold", "does not hold", 503, 2, "about:blank"},
+		{"GET", "is too small", "answers", 413, 1, "about:blank"},
+		{"HEAD", "breaks", "answers", 200, 2, ""},
+		{"OPTIONS", "breaks", "answers", 200, 2, ""},
+		{"PUT", "breaks", "answers", 200, 2, ""},
+		{"DELETE", "breaks", "answers", 200, 2, ""},
+		{"POST", "answers", "breaks", 200, 1, ""},
+		{"POST", "breaks", "answers", 502, 1, TypeMaybeDone},
+		{"POST", "hangs", "answers", 504, 1, TypeMaybeDone},
+		{"POST", "talks nonsense", "answers", 502, 1, TypeMaybeDone},
+		{"POST", "cannot", "answers", 503, 1, ""},
+		{"POST", "throttles", "answers", 200, 2, ""},
+		{"POST", "throttles", "breaks", 502, 2, TypeMaybeDone},
+		{"POST", "throttles", "throttles", 503, 2, "about:blank"},
+		{"POST", "does not hold", "answers", 200, 2, ""},
+		{"PATCH", "breaks", "answers", 502, 1, TypeMaybeDone},
+		{"get", "breaks", "answers", 502, 1, TypeMaybeDone}, // methods are case-sensitive
+		{"REPORT", "breaks", "answers", 502, 1, TypeMaybeDone},
+	}
+	for _, test := range tests {
+		t.Run(test.method+" "+test.first+", then "+test.second, func(t *testing.T) {
+			sent := 0
+			c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(context.Context, Call, *Request) (*Response, error) {
+				sent++
+				f := fateOf([]string{test.first, test.second}[sent-1])
+				return f.resp, f.err
+			}))
+			var seen Outcome
+			c.Observe = func(o Outcome) { seen = o }
+			resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: test.method, Path: "/x"})
+			if sent != test.attempts || len(seen.Attempts) != sent {
+				t.Errorf("sent %d times and told %d, want %d", sent, len(seen.Attempts), test.attempts)
+			}
+			if test.kind == "" {
+				if resp.Status != test.status || seen.Err != nil {
+					t.Errorf("answered %d (%v), want the shard's %d", resp.Status, seen.Err, test.status)
+				}
+				return
+			}
+			if kind := wantProblem(t, resp, test.status); kind != test.kind {
+				t.Errorf("problem type %q, want %q", kind, test.kind)
+			}
+			if seen.Err == nil {
+				t.Error("operators are not told why")
+			}
+		})
+	}
+}
+
+// trial is a cell in which each shard has a fate, drawn at random.
+type trial struct {
+	engine *Engine
+	mu     sync.Mutex
+	calls  []Call
+	fates  map[string]fate
+}
+
+func newTrial(t *rapid.T, dir Directory) *trial {
+	tr := &trial{fates: map[string]fate{}}
+	c := testConfig(dir, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		tr.calls = append(tr.calls, call)
+		f := tr.fates[call.Shard]
+		return f.resp, f.err
+	}))
+	c.Pick = func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
+	for _, shard := range c.Shards {
+		tr.fates[shard] = rapid.SampledFrom(fates).Draw(t, "fate of "+shard)
+	}
+	e, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.engine = e
+	return tr
+}
+
+func drawEntry(t *rapid.T) directory.Entry {
+	e := pinned("acme")
+	e.Size = rapid.SampledFrom([]string{"", "whale"}).Draw(t, "size")
+	e.Pins = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"s01", "s03", "s05", "s07", "gone"}), 0, 4, rapid.ID).Draw(t, "pins")
+	return e
+}
+
+var methods = []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH", "BREW"}
+
+// TestSubsetOnly holds rules 2 and 3: whatever happened before, only members are asked, and as long as
+// there is a member one is asked.
+func TestSubsetOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entry := drawEntry(t)
+		tr := newTrial(t, fixed{"acme": entry})
+		var members []string
+		for _, pin := range entry.Pins {
+			if pin != "gone" {
+				members = append(members, pin)
+			}
+		}
+		if len(entry.Pins) == 0 {
+			for _, i := range tr.engine.subsets[entry.Size].Append(nil, "acme") {
+				members = append(members, tr.engine.Shards[i])
+			}
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "requests") {
+			tr.calls = nil
+			tr.engine.Serve(context.Background(), "acme", &Request{Method: rapid.SampledFrom(methods).Draw(t, "method"), Path: "/x"})
+			if len(members) > 0 && len(tr.calls) == 0 {
+				t.Fatal("no member was asked")
+			}
+			for _, call := range tr.calls {
+				if !slices.Contains(members, call.Shard) {
+					t.Fatalf("asked %s, which is not in %v", call.Shard, members)
+				}
+			}
+		}
+	})
+}
+
+// TestAtMostTwice holds rule 4.
+func TestAtMostTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := newTrial(t, fixed{"acme": drawEntry(t)})
+		for range rapid.IntRange(1, 30).Draw(t, "requests") {
+			tr.calls = nil
+			method := rapid.SampledFrom(methods).Draw(t, "method")
+			tr.engine.Serve(context.Background(), "acme", &Request{Method: method, Path: "/x"})
+			switch len(tr.calls) {
+			case 0, 1:
+				continue
+			case 2:
+			default:
+				t.Fatalf("sent %d times", len(tr.calls))
+			}
+			if tr.calls[0].Shard == tr.calls[1].Shard {
+				t.Fatalf("sent to %s twice", tr.calls[0].Shard)
+			}
+			first := tr.fates[tr.calls[0].Shard]
+			harmless := errors.Is(first.err, ErrNotSent) || first.resp != nil && first.resp.Status == 421
+			if (method == "POST" || method == "PATCH" || method == "BREW") && !harmless {
+				t.Fatalf("%s was repeated after a shard that %s", method, first.name)
+			}
+			if first.resp != nil && (first.resp.Status == 200 || first.resp.Status == 500 || first.resp.Status == 422) {
+				t.Fatalf("repeated after a shard that %s", first.name)
+			}
+		}
+	})
+}
+
+// TestIdempotentSurvivesOneShard is what the fallback is for: as long as one of the two members
+// answers, no idempotent request fails, whatever the other does and has done.
+func TestIdempotentSurvivesOneShard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := newTrial(t, fixed{"acme": pinned("acme", "s01", "s02")})
+		for range rapid.IntRange(1, 20).Draw(t, "requests") {
+			bad := rapid.SampledFrom([]string{"cannot", "is cut off", "throttles", "breaks", "hangs", "does not hold", "talks nonsense"}).Draw(t, "bad")
+			tr.fates["s01"], tr.fates["s02"] = fateOf(bad), fateOf("answers")
+			if rapid.Bool().Draw(t, "swap") {
+				tr.fates["s01"], tr.fates["s02"] = tr.fates["s02"], tr.fates["s01"]
+			}
+			method := rapid.SampledFrom([]string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"}).Draw(t, "method")
+			if resp := tr.engine.Serve(context.Background(), "acme", &Request{Method: method, Path: "/x"}); resp.Status != 200 {
+				t.Fatalf("%s answered %d", method, resp.Status)
+			}
+		}
+	})
+}
+
+func TestSlowShardLeavesTimeForAnother(t *testing.T) {
+	var first, second time.Duration
+	sent := 0
+	start := time.Now()
+	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, _ *Request) (*Response, error) {
+		deadline, _ := ctx.Deadline()
+		if sent++; sent == 1 {
+			first = deadline.Sub(start)
+			return nil, context.DeadlineExceeded
+		}
+		second = deadline.Sub(start)
+		return ok(""), nil
+	}))
+	c.Timeout = 10 * time.Minute
+	e := newEngine(t, c)
+	e.Serve(t.Context(), "acme", get("/x"))
+	if first > 6*time.Minute || second < 9*time.Minute {
+		t.Errorf("of 10 minutes the first attempt may take until %v, the second until %v", first, second)
+	}
+	sent = 0
+	e.Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/x"})
+	if first < 9*time.Minute {
+		t.Errorf("a request that is not repeated may take until %v of 10 minutes", first)
+	}
+}
+
+func TestClientThatLeaves(t *testing.T) {
+	sent := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, _ *Request) (*Response, error) {
+		sent++
+		cancel()
+		return nil, ctx.Err()
+	}))
+	e := newEngine(t, c)
+	for range 5 {
+		e.Serve(ctx, "acme", get("/x"))
+	}
+	if sent != 5 {
+		t.Errorf("sent %d times for 5 requests whose client left", sent)
+	}
+	for shard, r := range e.health.shards {
+		if r.failures > 0 {
+			t.Errorf("shard %s is held responsible for a client that left", shard)
+		}
+	}
+}
+
+func TestDeadlineBoundsTheRequest(t *testing.T) {
+	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, _ *Request) (*Response, error) {
+		<-ctx.Done() // a transport that hangs until it is told to stop
+		return nil, ctx.Err()
+	}))
+	c.Timeout = 20 * time.Millisecond
+	wantProblem(t, newEngine(t, c).Serve(t.Context(), "acme", get("/x")), http.StatusGatewayTimeout)
+}
+
+// TestConcurrent is for the race detector, and holds rules 2 and 4 under load.
+func TestConcurrent(t *testing.T) {
+	var sent, broken atomic.Int64
+	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02"), "zeta": pinned("zeta", "s02", "s03")},
+		sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+			sent.Add(1)
+			if call.Tenant == "acme" && call.Shard == "s03" || call.Tenant == "zeta" && call.Shard == "s01" {
+				t.Errorf("%s was sent to %s", call.Tenant, call.Shard)
+			}
+			if call.Shard == "s02" {
+				broken.Add(1)
+				return nil, errBroken
+			}
+			return ok(""), nil
+		}))
+	c.Pick = nil
+	e := newEngine(t, c)
+	const workers, each = 32, 200
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			tenant := []string{"acme", "zeta"}[w%2]
+			for range each {
+				if resp := e.Serve(t.Context(), tenant, get("/x")); resp.Status != 200 {
+					t.Errorf("%s: %d", tenant, resp.Status)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := sent.Load() - broken.Load(); got != workers*each {
+		t.Errorf("%d answers for %d requests", got, workers*each)
+	}
+}

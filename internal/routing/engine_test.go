@@ -1,0 +1,361 @@
+package routing
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/placement"
+)
+
+// sender is a Transport made of a function.
+type sender func(ctx context.Context, call Call, req *Request) (*Response, error)
+
+func (s sender) Send(ctx context.Context, call Call, req *Request) (*Response, error) {
+	return s(ctx, call, req)
+}
+
+// fixed is a Directory of entries that tests write directly.
+type fixed map[string]directory.Entry
+
+func (f fixed) Get(_ context.Context, tenant string) (directory.Entry, error) {
+	e, ok := f[tenant]
+	if !ok {
+		return directory.Entry{}, fmt.Errorf("tenant %q: %w", tenant, directory.ErrNotFound)
+	}
+	return e, nil
+}
+
+// lookup is a Directory made of a function.
+type lookup func(tenant string) (directory.Entry, error)
+
+func (l lookup) Get(_ context.Context, tenant string) (directory.Entry, error) { return l(tenant) }
+
+// pinned is an active tenant of cell eu-1 with an explicit subset.
+func pinned(tenant string, pins ...string) directory.Entry {
+	return directory.Entry{Tenant: tenant, Cell: "eu-1", State: directory.Active, Epoch: 7, Pins: pins}
+}
+
+// testConfig is a cell of eight shards in which everything goes to one transport.
+func testConfig(dir Directory, transport Transport) Config {
+	shards := make([]string, 8)
+	for i := range shards {
+		shards[i] = fmt.Sprintf("s%02d", i+1)
+	}
+	return Config{
+		Cell: "eu-1", Scheme: placement.RendezvousV1, Key: []byte("test key"), Shards: shards,
+		PerTenant: map[string]int{"": 2, "whale": 4}, Directory: dir,
+		Routes:     []Route{{Path: "/*", Via: ViaLambda}},
+		Transports: map[string]Transport{ViaLambda: transport},
+		Timeout:    5 * time.Second,
+		Pick:       func(int) int { return 0 },
+	}
+}
+
+func newEngine(t testing.TB, c Config) *Engine {
+	t.Helper()
+	e, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func ok(body string) *Response {
+	return &Response{Status: 200, Header: http.Header{"X-Service": {"orders"}}, Body: []byte(body)}
+}
+
+func get(path string) *Request {
+	return &Request{Method: http.MethodGet, Path: path, Header: http.Header{}}
+}
+
+// wantProblem fails unless resp is a problem document of that status which names nothing of the inside.
+func wantProblem(t *testing.T, resp *Response, status int) (kind string) {
+	t.Helper()
+	var p problem
+	if err := json.Unmarshal(resp.Body, &p); err != nil {
+		t.Fatalf("status %d, body %q is no problem document: %v", resp.Status, resp.Body, err)
+	}
+	if resp.Status != status || p.Status != status || p.Title != http.StatusText(status) || p.Detail == "" {
+		t.Errorf("answered %d with %s, want status %d", resp.Status, resp.Body, status)
+	}
+	if got := resp.Header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("content type %q", got)
+	}
+	for _, inside := range []string{"s01", "s02", "s03", "eu-1", "us-1", "acme", "inside"} {
+		if bytes.Contains(resp.Body, []byte(inside)) {
+			t.Errorf("problem document names %q: %s", inside, resp.Body)
+		}
+	}
+	return p.Type
+}
+
+func TestRefusesStrangers(t *testing.T) {
+	suspended := pinned("suspended", "s01")
+	suspended.State = directory.Suspended
+	elsewhere := pinned("elsewhere", "s01")
+	elsewhere.Cell = "us-1"
+	damaged := pinned("damaged", "s01")
+	damaged.State = "inside"
+	moving := pinned("moving", "s01")
+	moving.State = directory.Moving
+	odd := pinned("odd")
+	odd.Size = "inside"
+	lost := pinned("lost", "s98", "s99")
+	dir := fixed{"acme": pinned("acme", "s01"), "suspended": suspended, "elsewhere": elsewhere,
+		"damaged": damaged, "moving": moving, "odd": odd, "lost": lost}
+	tests := []struct {
+		name, tenant string
+		req          *Request
+		status       int
+	}{
+		{"nobody", "", get("/x"), 401},
+		{"too long", strings.Repeat("a", 129), get("/x"), 401},
+		{"not UTF-8", "a\xff", get("/x"), 401},
+		{"unknown", "mallory", get("/x"), 404},
+		{"of another cell", "elsewhere", get("/x"), 404},
+		{"suspended", "suspended", get("/x"), 403},
+		{"in a state that is none", "damaged", get("/x"), 403},
+		{"write while moving", "moving", &Request{Method: "PUT", Path: "/x"}, 503},
+		{"size class that is not declared", "odd", get("/x"), 503},
+		{"pins outside the cell", "lost", get("/x"), 503},
+		{"path without a slash", "acme", get("x"), 400},
+		{"tunnel", "acme", &Request{Method: "CONNECT", Path: "/x"}, 501},
+		{"trace", "acme", &Request{Method: "TRACE", Path: "/x"}, 501},
+		{"method that is none", "acme", &Request{Method: "GET /", Path: "/x"}, 400},
+		{"no method", "acme", &Request{Path: "/x"}, 400},
+		{"body too large", "acme", &Request{Method: "PUT", Path: "/x", Body: make([]byte, MaxBody+1)}, 413},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := testConfig(dir, sender(func(context.Context, Call, *Request) (*Response, error) {
+				t.Error("a shard was asked")
+				return ok(""), nil
+			}))
+			var seen Outcome
+			c.Observe = func(o Outcome) { seen = o }
+			resp := newEngine(t, c).Serve(t.Context(), test.tenant, test.req)
+			wantProblem(t, resp, test.status)
+			if seen.Err == nil || seen.Status != test.status || len(seen.Attempts) > 0 {
+				t.Errorf("operators are told %+v", seen)
+			}
+			if challenge := resp.Header.Get("WWW-Authenticate"); (test.status == 401) != (challenge == "Bearer") {
+				t.Errorf("challenge %q with status %d", challenge, test.status)
+			}
+		})
+	}
+}
+
+func TestStrangersLookAlike(t *testing.T) {
+	elsewhere := pinned("elsewhere", "s01")
+	elsewhere.Cell = "us-1"
+	e := newEngine(t, testConfig(fixed{"elsewhere": elsewhere}, sender(nil)))
+	a, b := e.Serve(t.Context(), "elsewhere", get("/x")), e.Serve(t.Context(), "mallory", get("/x"))
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("a tenant of another cell can be told from one of none:\n%s", diff)
+	}
+}
+
+func TestDirectoryDown(t *testing.T) {
+	e := newEngine(t, testConfig(lookup(func(string) (directory.Entry, error) {
+		return directory.Entry{}, errors.New("inside: no route to host")
+	}), sender(nil)))
+	resp := e.Serve(t.Context(), "acme", get("/x"))
+	wantProblem(t, resp, 503)
+	if resp.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}
+
+func TestMovingTenantIsRead(t *testing.T) {
+	moving := pinned("acme", "s01")
+	moving.State = directory.Moving
+	e := newEngine(t, testConfig(fixed{"acme": moving}, sender(func(context.Context, Call, *Request) (*Response, error) {
+		return ok("read"), nil
+	})))
+	if resp := e.Serve(t.Context(), "acme", get("/x")); resp.Status != 200 {
+		t.Errorf("read: %d", resp.Status)
+	}
+	if resp := e.Serve(t.Context(), "acme", &Request{Method: "PUT", Path: "/x"}); resp.Header.Get("Retry-After") != "2" {
+		t.Errorf("write: %d, Retry-After %q", resp.Status, resp.Header.Get("Retry-After"))
+	}
+}
+
+func TestShardIsToldForWhom(t *testing.T) {
+	const tenant = "Ärzte & Co"
+	entry := pinned(tenant, "s03")
+	sent := &Request{
+		Method: "POST", Path: "/a b/ü", RawQuery: "q=1 2", Body: []byte("body"),
+		Header: http.Header{"Cellwall-Tenant": {"mallory"}, "Accept": {"a", "b"}},
+	}
+	before := *sent
+	before.Header = sent.Header.Clone()
+	var gotCall Call
+	var got Request
+	e := newEngine(t, testConfig(fixed{tenant: entry}, sender(func(_ context.Context, call Call, req *Request) (*Response, error) {
+		gotCall, got = call, *req
+		return &Response{Status: 201, Header: http.Header{
+			"Cellwall-Shard": {"s03"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "Set-Cookie": {"a=1", "b=2"}, "Content-Length": {"99"},
+		}, Body: []byte("made")}, nil
+	})))
+	resp := e.Serve(t.Context(), tenant, sent)
+	if diff := cmp.Diff(Call{Tenant: tenant, Epoch: 7, Shard: "s03"}, gotCall); diff != "" {
+		t.Errorf("call (-want +got):\n%s", diff)
+	}
+	want := Request{
+		Method: "POST", Path: "/a%20b/%C3%BC", RawQuery: "q=1%202", Body: []byte("body"),
+		Header: http.Header{
+			"Accept": {"a", "b"}, "Cellwall-Tenant": {"%C3%84rzte%20%26%20Co"}, "Cellwall-Epoch": {"7"}, "Cellwall-Shard": {"s03"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("request at the shard (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, *sent); diff != "" {
+		t.Errorf("the client's request was changed:\n%s", diff)
+	}
+	wantResp := &Response{Status: 201, Header: http.Header{"Set-Cookie": {"a=1", "b=2"}}, Body: []byte("made")}
+	if diff := cmp.Diff(wantResp, resp); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
+func TestSubsetByScheme(t *testing.T) {
+	small, whale := pinned("acme"), pinned("acme")
+	whale.Size = "whale"
+	for _, entry := range []directory.Entry{small, whale} {
+		asked := map[string]bool{}
+		c := testConfig(fixed{"acme": entry}, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+			asked[call.Shard] = true
+			return ok(""), nil
+		}))
+		c.Pick = nil // at random
+		e := newEngine(t, c)
+		for range 500 {
+			e.Serve(t.Context(), "acme", get("/x"))
+		}
+		want := map[string]bool{}
+		for _, i := range e.subsets[entry.Size].Append(nil, "acme") {
+			want[c.Shards[i]] = true
+		}
+		// A member of four is missed by 500 random picks with probability 1e-62.
+		if diff := cmp.Diff(want, asked); diff != "" {
+			t.Errorf("size %q (-subset +asked):\n%s", entry.Size, diff)
+		}
+	}
+}
+
+func TestUnknownPinIsPassedOver(t *testing.T) {
+	e := newEngine(t, testConfig(fixed{"acme": pinned("acme", "s99", "s05")}, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+		return ok(call.Shard), nil
+	})))
+	if resp := e.Serve(t.Context(), "acme", get("/x")); string(resp.Body) != "s05" {
+		t.Errorf("answered %d %s", resp.Status, resp.Body)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	tests := map[string]func(*Config){
+		"no cell":           func(c *Config) { c.Cell = "" },
+		"no directory":      func(c *Config) { c.Directory = nil },
+		"no time":           func(c *Config) { c.Timeout = 0 },
+		"no shards":         func(c *Config) { c.Shards = nil },
+		"shard twice":       func(c *Config) { c.Shards = []string{"s01", "s02", "s01"} },
+		"no key":            func(c *Config) { c.Key = nil },
+		"unknown scheme":    func(c *Config) { c.Scheme = "modulo/v1" },
+		"no default class":  func(c *Config) { c.PerTenant = map[string]int{"whale": 2} },
+		"k of nought":       func(c *Config) { c.PerTenant = map[string]int{"": 0} },
+		"k above n":         func(c *Config) { c.PerTenant = map[string]int{"": 2, "whale": 9} },
+		"no routes":         func(c *Config) { c.Routes = nil },
+		"route without way": func(c *Config) { c.Routes = []Route{{Path: "/*", Via: ViaHTTP}} },
+	}
+	for name, spoil := range tests {
+		c := testConfig(fixed{}, sender(nil))
+		spoil(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestShardsAreSpreadOver(t *testing.T) {
+	count := map[string]int{}
+	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02", "s03")}, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+		count[call.Shard]++
+		return ok(""), nil
+	}))
+	c.Pick = nil
+	e := newEngine(t, c)
+	for range 3000 {
+		e.Serve(t.Context(), "acme", get("/x"))
+	}
+	for _, shard := range []string{"s01", "s02", "s03"} {
+		// 1,000 expected, standard deviation 26: ten of them.
+		if n := count[shard]; n < 740 || n > 1260 {
+			t.Errorf("%s was asked %d times of 3000", shard, n)
+		}
+	}
+}
+
+// shardsOf returns which shards were asked, in order.
+func shardsOf(o Outcome) []string {
+	var shards []string
+	for _, a := range o.Attempts {
+		shards = append(shards, a.Shard)
+	}
+	return shards
+}
+
+func TestMisdirectedIsFollowedOnce(t *testing.T) {
+	tests := []struct {
+		name   string
+		fresh  directory.Entry
+		status int
+		asked  []string
+	}{
+		{"moved within the cell", func() directory.Entry { e := pinned("acme", "s05"); e.Epoch = 8; return e }(), 200, []string{"s01", "s05"}},
+		{"same shard, newer epoch", func() directory.Entry { e := pinned("acme", "s01"); e.Epoch = 8; return e }(), 200, []string{"s01", "s01"}},
+		{"moved away", func() directory.Entry { e := pinned("acme", "s05"); e.Epoch, e.Cell = 8, "us-1"; return e }(), 404, []string{"s01"}},
+		{"older epoch is no news", func() directory.Entry { e := pinned("acme", "s05"); e.Epoch = 6; return e }(), 503, []string{"s01"}},
+		{"no news", pinned("acme", "s01"), 503, []string{"s01"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			reads := 0
+			c := testConfig(lookup(func(string) (directory.Entry, error) {
+				if reads++; reads == 1 {
+					return pinned("acme", "s01"), nil
+				}
+				return test.fresh, nil
+			}), sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+				if call.Epoch == 8 {
+					return ok(""), nil
+				}
+				return &Response{Status: http.StatusMisdirectedRequest}, nil
+			}))
+			var seen Outcome
+			c.Observe = func(o Outcome) { seen = o }
+			// A POST: the 421 came before any effect.
+			resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/x"})
+			if resp.Status != test.status {
+				t.Errorf("status %d, want %d", resp.Status, test.status)
+			}
+			if got := shardsOf(seen); !slices.Equal(got, test.asked) {
+				t.Errorf("asked %v, want %v", got, test.asked)
+			}
+			if reads != 2 {
+				t.Errorf("%d reads of the directory, want 2", reads)
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package routing
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+)
+
+func mustRoutes(t testing.TB, rs ...Route) routes {
+	t.Helper()
+	out, err := newRoutes(rs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func testRoutes(t testing.TB) routes {
+	return mustRoutes(t, Route{"/jobs/*", ViaQueue}, Route{"/status", ViaHTTP}, Route{"/api/*", ViaLambda}, Route{"/*", ViaHTTP})
+}
+
+func TestMatch(t *testing.T) {
+	tests := []struct {
+		path string
+		via  string
+		err  error
+	}{
+		{"/jobs/1", ViaQueue, nil},
+		{"/jobs/", ViaQueue, nil},
+		{"/jobs/a%20b", ViaQueue, nil},
+		{"/%6Aobs/1", ViaQueue, nil}, // every service reads /jobs/1
+		{"/jobs/a%2Fb", ViaQueue, nil},
+		{"/jobs/1/../2", ViaQueue, nil}, // a queue either way
+		{"/jobs", ViaHTTP, nil},
+		{"/Jobs/1", ViaHTTP, nil},
+		{"/status", ViaHTTP, nil},
+		{"/api/jobs/1", ViaLambda, nil},
+		{"/", ViaHTTP, nil},
+		{"/files/a%2Fb", ViaHTTP, nil},
+		{"/files//b", ViaHTTP, nil},
+		{"/ü", ViaHTTP, nil},
+		{"/100%25", ViaHTTP, nil},
+		{"/jobs%2F1", "", errAmbiguous},
+		{"/jobs%5C1", "", errAmbiguous},
+		{`/jobs\1`, "", errAmbiguous},
+		{"/files/../jobs/1", "", errAmbiguous},
+		{"/files/%2e%2e/jobs/1", "", errAmbiguous},
+		{"/files/.%2E/jobs/1", "", errAmbiguous},
+		{"/files/%2e%2e%2fjobs/1", "", errAmbiguous},
+		{"/jobs/../api/x", "", errAmbiguous},
+		{"/jobs/%2e%2e/x", "", errAmbiguous},
+		{"/jobs/..", "", errAmbiguous},
+		{"/./jobs/1", "", errAmbiguous},
+		{"//jobs/1", "", errAmbiguous},
+		{"/%2Fjobs/1", "", errAmbiguous},
+		{"/status/", ViaHTTP, nil}, // by /*, as /status is
+		{"/api/../status", "", errAmbiguous},
+		{`/jobs/a\b/../../x`, "", errAmbiguous},
+		{"/jobs/a%2Fb/../../x", "", errAmbiguous},
+		{"jobs/1", "", errBadPath},
+		{"", "", errBadPath},
+		{"*", "", errBadPath},
+		{"/a%", "", errBadPath},
+		{"/a%zz", "", errBadPath},
+		{"/a%00", "", errBadPath},
+		{"/a?b", "", errBadPath},
+		{"/a#b", "", errBadPath},
+	}
+	rs := testRoutes(t)
+	for _, test := range tests {
+		via, err := rs.match(test.path)
+		if via != test.via || !errors.Is(err, test.err) {
+			t.Errorf("%q: via %q, error %v; want %q, %v", test.path, via, err, test.via, test.err)
+		}
+	}
+	if _, err := mustRoutes(t, Route{"/jobs/*", ViaQueue}).match("/x"); !errors.Is(err, errNoRoute) {
+		t.Errorf("path that no route matches: %v", err)
+	}
+}
+
+func TestRoutesRefused(t *testing.T) {
+	for _, r := range []Route{
+		{"", ViaHTTP}, {"jobs", ViaHTTP}, {"*", ViaHTTP}, {"/a*", ViaHTTP}, {"/*/a", ViaHTTP}, {"/a/*/*", ViaHTTP},
+		{"/a%2Fb", ViaHTTP}, {"/a%", ViaHTTP}, {"/a/../b", ViaHTTP}, {"/a//b", ViaHTTP}, {"/./*", ViaHTTP},
+		{"/x", ""}, {"/x", "ftp"},
+	} {
+		if _, err := newRoutes([]Route{r}); err == nil {
+			t.Errorf("%+v is accepted", r)
+		}
+	}
+	if _, err := newRoutes(nil); err == nil {
+		t.Error("no routes are accepted")
+	}
+}
+
+// FuzzMatch holds that a path which is routed takes the same route however it is read: segment by
+// segment, decoded as a whole, and tidied as http.ServeMux does.
+func FuzzMatch(f *testing.F) {
+	for _, seed := range []string{"/jobs/1", "/jobs%2F1", "/a/../jobs/1", "/%2e%2e/jobs/", "//jobs/", "/jobs/%2e", "/a%5Cb", "/api/..%2fjobs/x", "/jobs/.", "/ü/%00"} {
+		f.Add(seed)
+	}
+	rs := testRoutes(f)
+	wayOf := func(p string) string {
+		if i := rs.first(p); i >= 0 {
+			return rs[i].via
+		}
+		return ""
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		via, err := rs.match(raw)
+		if err != nil {
+			return
+		}
+		decoded, err := url.PathUnescape(raw)
+		if err != nil {
+			t.Fatalf("%q is routed and cannot be decoded", raw)
+		}
+		var segments []string
+		for segment := range strings.SplitSeq(raw, "/") {
+			segment, _ = url.PathUnescape(segment)
+			segments = append(segments, strings.ReplaceAll(segment, "/", "%2F"))
+		}
+		for _, read := range []string{decoded, strings.Join(segments, "/")} {
+			for _, read := range []string{read, strings.ReplaceAll(read, `\`, "/")} {
+				// A trailing dot segment is resolved with or without a slash behind it, and /jobs/* takes
+				// only the one: there is no single right answer to compare with.
+				if strings.HasSuffix(read, "/.") || strings.HasSuffix(read, "/..") {
+					continue
+				}
+				cleaned := path.Clean(read)
+				if strings.HasSuffix(read, "/") && cleaned != "/" {
+					cleaned += "/"
+				}
+				if got := wayOf(cleaned); got != via {
+					t.Fatalf("%q goes via %s, and read as %q via %s", raw, via, cleaned, got)
+				}
+			}
+		}
+		// What is sent on is a request line that net/http reads as the same path.
+		sent := clean(raw)
+		u, err := url.ParseRequestURI(sent)
+		if err != nil {
+			t.Fatalf("%q is sent as %q, which is no URL: %v", raw, sent, err)
+		}
+		if u.Path != decoded || u.RawQuery != "" {
+			t.Fatalf("%q arrives as path %q, query %q; want %q", raw, u.Path, u.RawQuery, decoded)
+		}
+		if strings.ContainsAny(sent, " \r\n\t") {
+			t.Fatalf("%q is sent as %q", raw, sent)
+		}
+		httptest.NewRequest(http.MethodGet, sent, nil) // panics when the line cannot be parsed
+	})
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "/a": "/a", "/a b": "/a%20b", "/ü": "/%C3%BC", "/a\r\nX: y": "/a%0D%0AX:%20y", "/%20": "/%20", "a#b": "a%23b", "\x7f": "%7F",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
