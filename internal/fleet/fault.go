@@ -1,10 +1,13 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Fault is one thing that is wrong with a fleet file.
@@ -37,8 +40,18 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the faults by position, without repetitions.
-func (fs Faults) sorted() Faults {
+// sorted returns the faults by position, without repetitions. Positions that the YAML parser gives for
+// what is missing at the end of a line or file are drawn back into the file.
+func (fs Faults) sorted(data []byte) Faults {
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(bytes.TrimPrefix(data, byteOrderMark)))
+	lines := strings.Split(text, "\n")
+	for i := range fs {
+		f := &fs[i]
+		if f.Line > len(lines) {
+			f.Line, f.Col = len(lines), math.MaxInt
+		}
+		f.Col = min(f.Col, utf8.RuneCountInString(lines[f.Line-1])+1)
+	}
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})

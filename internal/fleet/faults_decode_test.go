@@ -64,13 +64,13 @@ var decodingFaults = []faultCase{
 		`6:3: key "lambda" stands twice: it was given in line 5 already, and one of the two would be lost; keep one of them`,
 	}},
 	{"empty value", `service: orders`, `service:`, []string{
-		`1:9: service is empty: a key needs a value; write one, or remove the key`,
+		`1:1: service is empty: a key needs a value; write one, or remove the key`,
 	}},
 	{"empty text", `service: orders`, `service: ""`, []string{
 		`1:10: service is empty: a key needs a value; write one, or remove the key`,
 	}},
 	{"block without a value", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  table:\n", []string{
-		`6:9: shard.table is empty: it must be a mapping; write table: {} to switch it on with its defaults, or remove the key`,
+		`6:3: shard.table is empty: it must be a mapping; write table: {} to switch it on with its defaults, or remove the key`,
 	}},
 	{"block with keys", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  table: {a: 1}\n", []string{
 		`6:11: unknown key "a": nothing reads it in shard.table; write {}`,

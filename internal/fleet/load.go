@@ -29,7 +29,7 @@ func Parse(file string, data []byte) (*Fleet, error) {
 	d := &decoder{reader: &reader{file: file}, at: map[string]pos{}, bad: map[string]bool{}, below: map[string]bool{}}
 	root := d.read(data)
 	if root == nil {
-		return nil, d.faults.sorted()
+		return nil, d.faults.sorted(data)
 	}
 	f := &Fleet{Dir: filepath.Dir(file)}
 	d.value("", root, reflect.ValueOf(f).Elem(), described{})
@@ -37,7 +37,7 @@ func Parse(file string, data []byte) (*Fleet, error) {
 	c := &checker{d, f}
 	c.check()
 	if len(d.faults) > 0 {
-		return nil, d.faults.sorted()
+		return nil, d.faults.sorted(data)
 	}
 	f.Notes = c.notes()
 	return f, nil

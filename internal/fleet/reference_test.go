@@ -128,7 +128,7 @@ func TestSchemaAgrees(t *testing.T) {
 	schema := compiled(t)
 	for _, s := range []struct{ key, value string }{
 		{"fullyDown", "100%"}, {"fullyDown", "100.00%"}, {"fullyDown", "0.05%"}, {"fullyDown", "7%"}, {"fullyDown", "00%"}, {"fullyDown", "010%"}, {"fullyDown", "101%"}, {"fullyDown", "1.234%"},
-		{"bake", "1h30m"}, {"bake", "0"}, {"bake", "1.5h"}, {"bake", "h"}, {"bake", "90"},
+		{"bake", "1h30m"}, {"bake", "0"}, {"bake", "1.5h"}, {"bake", "h"}, {"bake", "90"}, {"bake", "+1h"}, {"bake", ".5h"}, {"bake", "0s"},
 		{"ingress", "shared"}, {"ingress", "{grouped: 4}"}, {"ingress", "{grouped: 4, more: 1}"}, {"ingress", "{}"},
 	} {
 		template := map[string]string{

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,6 +88,9 @@ func bounds(s described) string {
 	return fmt.Sprintf("at most %d", *s.max)
 }
 
+// durationForm is what a fleet file may write of Go's durations: no sign and no bare zero.
+var durationForm = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+$`)
+
 func (d *decoder) duration(path string, n *node, v reflect.Value) bool {
 	const fix = "write hours and minutes, such as 90m, 1h or 2h30m"
 	if n.kind != scalar {
@@ -96,10 +100,10 @@ func (d *decoder) duration(path string, n *node, v reflect.Value) bool {
 	switch {
 	case err != nil && strings.HasSuffix(n.text, "d"):
 		return d.refuse(path, n, "a duration in hours, minutes and seconds", "write days as hours: 1d is 24h")
-	case err != nil:
-		return d.refuse(path, n, "a duration with its unit", fix)
 	case t < 0:
 		return d.refuse(path, n, "a duration of at least 0s", fix)
+	case err != nil || !durationForm.MatchString(n.text):
+		return d.refuse(path, n, "a duration with its unit", fix)
 	}
 	v.SetInt(int64(t))
 	return true

@@ -51,7 +51,7 @@ func formSchema(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[Percent]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^(?:100(?:\.00?)?|[1-9]?[0-9](?:\.[0-9]{1,2})?)%$`, Examples: []any{"15%", "0.5%"}}
 	case reflect.TypeFor[time.Duration]():
-		return &jsonschema.Schema{Type: "string", Pattern: `^(?:0|(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+)$`, Examples: []any{"90m", "2h30m"}}
+		return &jsonschema.Schema{Type: "string", Pattern: durationForm.String(), Examples: []any{"90m", "2h30m"}}
 	case reflect.TypeFor[Ingress]():
 		group := jsonschema.NewProperties()
 		group.Set("grouped", &jsonschema.Schema{Type: "integer", Minimum: "2", Maximum: "100"})

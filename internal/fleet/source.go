@@ -23,6 +23,9 @@ const (
 	maxDepth = 64
 )
 
+// byteOrderMark may open a UTF-8 file; some editors write it.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 // kind is the form of a node.
 type kind int
 
@@ -71,7 +74,7 @@ func (r *reader) read(data []byte) (root *node) {
 			"no fleet file is as large", "check that this is the fleet's file, and give shards as counts")
 		return nil
 	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	data = bytes.TrimPrefix(data, byteOrderMark)
 	if at, c, bad := badCharacter(data); bad {
 		r.fault(at, fmt.Sprintf("character %s", c), "a fleet file is printable UTF-8 text", "save the file as UTF-8 and remove the character")
 		return nil
@@ -247,10 +250,14 @@ func (r *reader) pair(m *node, v *ast.MappingValueNode) {
 		r.fault(at, fmt.Sprintf("key %q", v.Key.String()), "a key is plain text", "write the key itself")
 		return
 	}
+	value := r.node(v.Value)
+	if value.kind == null {
+		value.at = at // the parser's place is behind the colon, where nothing is
+	}
 	m.pairs = append(m.pairs, pair{
 		key:    key.Value,
 		quoted: key.Type == token.SingleQuoteType || key.Type == token.DoubleQuoteType,
 		at:     at,
-		value:  r.node(v.Value),
+		value:  value,
 	})
 }
