@@ -1,0 +1,28 @@
+"""Types and parts of types that no API stands behind: the template-only list.
+
+Stock moto skips every CloudFormation type that it does not know and reports success. Here an unknown
+type fails its stack, and so does an unknown property. What stands on this list is the reviewed
+exception: a type gets a physical id and attributes so that others can refer to it, but nothing is
+made. What the project relies on there is asserted on the
+synthesised template instead, and docs/testing.md, which a test compares with this list, says where.
+"""
+
+TYPES: dict[str, str] = {
+    "AWS::ApiGatewayV2::Api": "moto keeps the record but serves no HTTP API: the ingress is asserted on the template",
+    "AWS::ApiGatewayV2::Authorizer": "moto verifies no tokens: issuer, audience and routes are asserted on the template",
+    "AWS::ApiGatewayV2::Integration": "moto calls no integration: the router is invoked through Lambda instead",
+    "AWS::ApiGatewayV2::Route": "moto routes nothing",
+    "AWS::ApiGatewayV2::Stage": "moto deploys nothing",
+    "AWS::CDK::Metadata": "CDK's usage record: it makes nothing on AWS either",
+    "AWS::CloudWatch::CompositeAlarm": "moto evaluates no alarm rules",
+}
+
+# What the handlers of other types leave out on purpose.
+PARTS: dict[str, str] = {
+    "AWS::DynamoDB::GlobalTable: replicas in other regions": "one table is made, in the stack's own region; moto replicates nothing",
+}
+
+
+def describe() -> dict[str, str]:
+    """Everything on the list, by name, with its reason."""
+    return {**TYPES, **PARTS}
