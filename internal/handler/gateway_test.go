@@ -1,0 +1,200 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/httpapi"
+)
+
+// served is a Router made of a function.
+type served func(ctx context.Context, tenant string, req *routing.Request) *routing.Response
+
+func (s served) Serve(ctx context.Context, tenant string, req *routing.Request) *routing.Response {
+	return s(ctx, tenant, req)
+}
+
+// echo answers with the tenant.
+func echo(_ context.Context, tenant string, req *routing.Request) *routing.Response {
+	return &routing.Response{Status: 200, Header: http.Header{"X-Path": {req.Path}}, Body: []byte(tenant)}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func event(claims, headers string) string {
+	return fmt.Sprintf(`{"version":"2.0","rawPath":"/orders/1","headers":%s,"requestContext":{"authorizer":{"jwt":{"claims":%s}},"http":{"method":"GET"}}}`, headers, claims)
+}
+
+func invoke(t *testing.T, g interface {
+	Invoke(context.Context, []byte) ([]byte, error)
+}, payload string) *routing.Response {
+	t.Helper()
+	answer, err := g.Invoke(t.Context(), []byte(payload))
+	if err != nil {
+		t.Fatalf("invocation failed: %v", err)
+	}
+	resp, err := httpapi.ParseResponse(answer)
+	if err != nil {
+		t.Fatalf("answer %s: %v", answer, err)
+	}
+	return resp
+}
+
+func TestGatewayTakesTenantFromClaim(t *testing.T) {
+	g := NewGateway(served(echo), "tenant_id", quiet())
+	resp := invoke(t, g, event(`{"tenant_id":"acme","sub":"u1"}`, `{"cellwall-tenant":"mallory","x-tenant-id":"mallory","tenant_id":"mallory"}`))
+	if resp.Status != 200 || string(resp.Body) != "acme" || resp.Header.Get("X-Path") != "/orders/1" {
+		t.Errorf("answered %d %q %v", resp.Status, resp.Body, resp.Header)
+	}
+}
+
+func TestGatewayRefusesClaims(t *testing.T) {
+	g := NewGateway(served(func(context.Context, string, *routing.Request) *routing.Response {
+		t.Error("a request without a tenant was routed")
+		return routing.Problem(500, "x")
+	}), "tenant_id", quiet())
+	long := strings.Repeat("n", 129)
+	for _, claims := range []string{
+		`{}`, `null`, `{"tenant_id":null}`, `{"tenant_id":""}`, `{"tenant_id":42}`, `{"tenant_id":true}`, `{"tenant_id":{"id":"acme"}}`,
+		`{"tenant_id":["acme"]}`, `{"tenant_id":["acme","beta"]}`, `{"tenant_id":"[acme beta]"}`, `{"tenant_id":"[acme]"}`,
+		`{"tenant_id":"` + long + `"}`, "{\"tenant_id\":\"a\xff\"}", `{"tenant_id":"\ud800"}`,
+		`{"Tenant_id":"acme"}`, `{"tenant":"acme"}`,
+	} {
+		if resp := invoke(t, g, event(claims, `{"cellwall-tenant":"acme","tenant_id":"acme"}`)); resp.Status != 401 {
+			t.Errorf("claims %s: answered %d", claims, resp.Status)
+		}
+	}
+	for _, authorizer := range []string{``, `"authorizer":null,`, `"authorizer":{"lambda":{"tenant_id":"acme"}},`, `"authorizer":{"iam":{"userArn":"acme"}},`} {
+		payload := `{"version":"2.0","rawPath":"/","headers":{"authorization":"Bearer x"},"requestContext":{` + authorizer + `"http":{"method":"GET"}}}`
+		if resp := invoke(t, g, payload); resp.Status != 401 {
+			t.Errorf("%s: answered %d", authorizer, resp.Status)
+		}
+	}
+}
+
+func TestGatewayRefusesOtherEvents(t *testing.T) {
+	g := NewGateway(served(echo), "tenant_id", quiet())
+	for _, payload := range []string{``, `{`, `null`, `{}`, `{"Records":[]}`, `{"version":"1.0","path":"/"}`} {
+		if resp := invoke(t, g, payload); resp.Status != 400 {
+			t.Errorf("%s: answered %d", payload, resp.Status)
+		}
+	}
+}
+
+func TestGatewayPanicNamesNothing(t *testing.T) {
+	var log bytes.Buffer
+	g := NewGateway(served(func(context.Context, string, *routing.Request) *routing.Response { panic("shard s01 of eu-1") }),
+		"tenant_id", slog.New(slog.NewTextHandler(&log, nil)))
+	resp := invoke(t, g, event(`{"tenant_id":"acme"}`, `{}`))
+	if resp.Status != 500 || strings.Contains(string(resp.Body), "s01") || resp.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("answered %d %s", resp.Status, resp.Body)
+	}
+	if !strings.Contains(log.String(), "shard s01 of eu-1") || !strings.Contains(log.String(), "gateway_test.go") {
+		t.Errorf("operators are not told: %s", log.String())
+	}
+}
+
+func TestGatewayAnswersBeforeLambdaGivesUp(t *testing.T) {
+	var left time.Duration
+	deadline := time.Now().Add(time.Hour)
+	g := NewGateway(served(func(ctx context.Context, _ string, _ *routing.Request) *routing.Response {
+		at, _ := ctx.Deadline()
+		left = deadline.Sub(at)
+		return routing.Problem(504, "x")
+	}), "tenant_id", quiet())
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	if _, err := g.Invoke(ctx, []byte(event(`{"tenant_id":"acme"}`, `{}`))); err != nil {
+		t.Fatal(err)
+	}
+	if left != answerMargin {
+		t.Errorf("%v are kept for the answer, want %v", left, answerMargin)
+	}
+}
+
+func TestGatewayAnswerTooLarge(t *testing.T) {
+	g := NewGateway(served(func(context.Context, string, *routing.Request) *routing.Response {
+		return &routing.Response{Status: 200, Body: bytes.Repeat([]byte{0xff}, routing.MaxBody)}
+	}), "tenant_id", quiet())
+	if resp := invoke(t, g, event(`{"tenant_id":"acme"}`, `{}`)); resp.Status != 502 {
+		t.Errorf("answered %d with %d bytes", resp.Status, len(resp.Body))
+	}
+}
+
+// FuzzGateway holds that whatever arrives is answered with a status, and that only a verified claim
+// makes a tenant.
+func FuzzGateway(f *testing.F) {
+	f.Add([]byte(event(`{"tenant_id":"acme"}`, `{"a":"b"}`)))
+	f.Add([]byte(event(`{"tenant_id":["a"]}`, `null`)))
+	f.Add([]byte(`{"Records":[{"body":"x"}]}`))
+	g := NewGateway(served(func(_ context.Context, tenant string, req *routing.Request) *routing.Response {
+		if tenant == "" || !strings.HasPrefix(req.Path, "/") {
+			panic(fmt.Sprintf("tenant %q, path %q", tenant, req.Path))
+		}
+		return &routing.Response{Status: 299, Body: []byte(tenant)}
+	}), "tenant_id", quiet())
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		answer, err := g.Invoke(t.Context(), payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := httpapi.ParseResponse(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch resp.Status {
+		case 299:
+			var in struct {
+				RequestContext struct {
+					Authorizer struct {
+						JWT struct {
+							Claims map[string]any `json:"claims"`
+						} `json:"jwt"`
+					} `json:"authorizer"`
+				} `json:"requestContext"`
+			}
+			if json.Unmarshal(payload, &in) != nil || in.RequestContext.Authorizer.JWT.Claims["tenant_id"] != string(resp.Body) {
+				t.Fatalf("tenant %q of %s", resp.Body, payload)
+			}
+		case 400, 401:
+		default:
+			t.Fatalf("answered %d", resp.Status)
+		}
+	})
+}
+
+func TestLogOutcome(t *testing.T) {
+	var out bytes.Buffer
+	observe := LogOutcome(slog.New(slog.NewJSONHandler(&out, nil)))
+	observe(routing.Outcome{Tenant: "acme", Status: 200, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}})
+	if out.Len() > 0 {
+		t.Errorf("a request that went well is logged: %s", out.String())
+	}
+	observe(routing.Outcome{Tenant: "acme", Status: 200, Attempts: []routing.Attempt{{Shard: "s01", Err: context.DeadlineExceeded, Took: time.Second}, {Shard: "s02", Status: 200}}})
+	var line struct {
+		Level, Tenant string
+		Attempts      []struct {
+			Shard, Err string
+			Status, MS int
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatalf("%s: %v", out.String(), err)
+	}
+	if line.Level != "INFO" || line.Tenant != "acme" || len(line.Attempts) != 2 || line.Attempts[0].MS != 1000 || line.Attempts[0].Err == "" || line.Attempts[1].Status != 200 {
+		t.Errorf("logged %s", out.String())
+	}
+	out.Reset()
+	observe(routing.Outcome{Tenant: "acme", Status: 502, Err: context.Canceled})
+	if !strings.Contains(out.String(), `"level":"ERROR"`) || !strings.Contains(out.String(), "context canceled") {
+		t.Errorf("logged %s", out.String())
+	}
+}

@@ -1,0 +1,128 @@
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/httpapi"
+)
+
+func TestWorkerServesRequests(t *testing.T) {
+	w := NewWorker(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Add("Set-Cookie", "a=1")
+		w.Header().Add("Set-Cookie", "b=2")
+		w.WriteHeader(http.StatusCreated)
+		w.Header().Set("X-Late", "too late")
+		fmt.Fprintf(w, "%s %s %s %q %s %s %s", r.Method, r.Host, r.URL.EscapedPath(), r.URL.Query()["q"], body, r.Header.Get("Cellwall-Tenant"), r.RequestURI)
+	}), quiet())
+	payload, err := httpapi.FormatEvent(&routing.Request{
+		Method: "PUT", Path: "/a%2Fb", RawQuery: "q=1&q=%20", Body: []byte("x\x00y"),
+		Header: http.Header{"Host": {"api.example.com"}, "Cellwall-Tenant": {"acme"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := invoke(t, w, string(payload))
+	want := &routing.Response{Status: 201, Header: http.Header{"Set-Cookie": {"a=1", "b=2"}},
+		Body: []byte("PUT api.example.com /a%2Fb [\"1\" \" \"] x\x00y acme /a%2Fb?q=1&q=%20")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+}
+
+func TestWorkerAnswersWithoutAWord(t *testing.T) {
+	w := NewWorker(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), quiet())
+	payload, _ := httpapi.FormatEvent(&routing.Request{Method: "GET", Path: "/"})
+	if got := invoke(t, w, string(payload)); got.Status != 200 || len(got.Body) > 0 {
+		t.Errorf("answered %d %q", got.Status, got.Body)
+	}
+}
+
+func TestWorkerPanic(t *testing.T) {
+	w := NewWorker(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret") }), quiet())
+	payload, _ := httpapi.FormatEvent(&routing.Request{Method: "GET", Path: "/"})
+	if got := invoke(t, w, string(payload)); got.Status != 500 || strings.Contains(string(got.Body), "secret") {
+		t.Errorf("answered %d %q", got.Status, got.Body)
+	}
+}
+
+func TestWorkerRefusesOtherEvents(t *testing.T) {
+	w := NewWorker(http.NotFoundHandler(), quiet())
+	for _, payload := range []string{`{}`, `null`, `{`, `{"Records":[]}`, `{"Records":5}`} {
+		if answer, err := w.Invoke(t.Context(), []byte(payload)); err == nil {
+			t.Errorf("%s is answered with %s", payload, answer)
+		}
+	}
+}
+
+func message(t *testing.T, tenant, path string) string {
+	t.Helper()
+	text, err := json.Marshal(routing.NewJob("j"+path, routing.Call{Tenant: tenant, Epoch: 4, Shard: "s01"},
+		&routing.Request{Method: "POST", Path: path, Body: []byte("work"), Header: http.Header{"Content-Type": {"text/plain"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestWorkerReportsTheJobsThatFailed(t *testing.T) {
+	var done []string
+	w := NewWorker(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.URL.Path {
+		case "/bad":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/panic":
+			panic("job")
+		default:
+			done = append(done, fmt.Sprintf("%s %s %s %s %s", r.Header.Get("Cellwall-Tenant"), r.Header.Get("Cellwall-Epoch"), r.Header.Get("Cellwall-Shard"), r.URL.Path, body))
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}), quiet())
+	batch := events.SQSEvent{Records: []events.SQSMessage{
+		{MessageId: "m1", EventSource: "aws:sqs", Body: message(t, "acme", "/one")},
+		{MessageId: "m2", EventSource: "aws:sqs", Body: message(t, "acme", "/bad")},
+		{MessageId: "m3", EventSource: "aws:sqs", Body: "not a job"},
+		{MessageId: "m4", EventSource: "aws:sqs", Body: message(t, "acme", "/panic")},
+		{MessageId: "m5", EventSource: "aws:sqs", Body: message(t, "ä", "/two")},
+	}}
+	payload, err := json.Marshal(batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := w.Invoke(t.Context(), payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"batchItemFailures":[{"itemIdentifier":"m2"},{"itemIdentifier":"m3"},{"itemIdentifier":"m4"}]}`; string(answer) != want {
+		t.Errorf("answered %s, want %s", answer, want)
+	}
+	if want := []string{"acme 4 s01 /one work", "%C3%A4 4 s01 /two work"}; !cmp.Equal(done, want) {
+		t.Errorf("done %q, want %q", done, want)
+	}
+
+	// What there is no time left for is delivered again.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done = nil
+	answer, err = w.Invoke(ctx, payload)
+	if err != nil || strings.Count(string(answer), "itemIdentifier") != 5 || len(done) > 0 {
+		t.Errorf("out of time: answered %s, %v, did %q", answer, err, done)
+	}
+
+	batch.Records = batch.Records[:1]
+	payload, _ = json.Marshal(batch)
+	if answer, _ := w.Invoke(t.Context(), payload); string(answer) != `{"batchItemFailures":[]}` {
+		t.Errorf("a batch that went well is answered with %s", answer)
+	}
+}
