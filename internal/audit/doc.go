@@ -27,8 +27,9 @@
 //  5. A value passes through parameters, outputs, exports, conditions and SSM parameters; they are
 //     steps of a path. Of these only the SSM parameter is a resource and is judged as one.
 //
-// A joint that belongs to nobody by itself (a rule, a policy, an event source mapping) and that
-// attaches to exactly one shard's resources belongs to that shard.
+// A part that belongs to nobody by itself (a listener, an alias) belongs where its whole does. A joint
+// (a rule, a policy, an event source mapping) that attaches to exactly one shard's resources belongs to
+// that shard.
 //
 // # Cost
 //

@@ -36,13 +36,19 @@ var (
 	coreStack  = regexp.MustCompile(`^(.+)-core$`)
 )
 
-// placesOf says where each stack belongs: by its tags, then by its construct path, then by its name.
+// placesOf says where each stack belongs: by its tags, then by what all tagged resources in it agree on,
+// then by its construct path, then by its name.
 func placesOf(stacks []Stack) []place {
 	places := make([]place, len(stacks))
 	byPrefix := map[string]place{} // SERVICE-CELL, as it leads stack names, to a place that is known better
 	for i := range stacks {
 		s := &stacks[i]
 		p := placeOfTags(s.Tags)
+		if q := agreed(s); q != (place{}) {
+			p.Service = cmp.Or(p.Service, q.Service)
+			p.Cell = cmp.Or(p.Cell, q.Cell)
+			p.ID = cmp.Or(p.ID, q.ID)
+		}
 		if q := placeOfPath(s.Path); q.Cell != "" {
 			p.Cell = cmp.Or(p.Cell, q.Cell)
 			p.ID = cmp.Or(p.ID, q.ID)
@@ -78,6 +84,33 @@ func placesOf(stacks []Stack) []place {
 		p.ID = cmp.Or(p.ID, id)
 	}
 	return places
+}
+
+// agreed is the place that the tags of all tagged resources of a stack name, as far as they agree.
+func agreed(s *Stack) place {
+	var p place
+	sc := s.scope()
+	first := true
+	for i := range s.Template.Resources {
+		tags := tagsOf(&s.Template.Resources[i], sc)
+		if len(tags) == 0 {
+			continue
+		}
+		q := placeOfTags(tags)
+		if first {
+			p, first = q, false
+		}
+		if q.Service != p.Service {
+			p.Service = ""
+		}
+		if q.Cell != p.Cell {
+			p.Cell = ""
+		}
+		if q.ID != p.ID || p.Cell == "" {
+			p.ID = ""
+		}
+	}
+	return p
 }
 
 func placeOfTags(tags map[string]string) place {

@@ -43,13 +43,17 @@ func (b *builder) tieUp() {
 	for i, p := range b.pending {
 		targets[i] = b.targets(p.to)
 	}
+	for i, p := range b.pending {
+		if p.tie == tieGrant {
+			continue
+		}
+		for _, to := range targets[i] {
+			b.joined[p.from] = append(b.joined[p.from], joined{firstKey(p.at), to, p.tie})
+		}
+	}
+	b.adoptParts()
 	b.adopt(targets)
 	for i, p := range b.pending {
-		if p.tie != tieGrant {
-			for _, to := range targets[i] {
-				b.joined[p.from] = append(b.joined[p.from], joined{firstKey(p.at), to, p.tie})
-			}
-		}
 		forward := false
 		for _, to := range targets[i] {
 			if to == p.from {
@@ -75,6 +79,28 @@ func (b *builder) tieUp() {
 		}
 	}
 	b.judgePatterns()
+}
+
+// partLevels is how deep parts nest: the rule of a listener of a load balancer.
+const partLevels = 3
+
+// adoptParts gives a part of nobody's to the shard that its whole belongs to.
+func (b *builder) adoptParts() {
+	for range partLevels {
+		for i := range int32(len(b.nodes)) {
+			n := &b.nodes[i]
+			if n.kind != resourceNode || n.shard >= 0 {
+				continue
+			}
+			part := traitsOf(n.typ).partOf
+			if part == "" {
+				continue
+			}
+			if wholes := b.named(i, part); len(wholes) == 1 {
+				n.shard = b.nodes[wholes[0]].shard
+			}
+		}
+	}
 }
 
 // adopt gives a joint of nobody's to the one shard that it attaches to.
