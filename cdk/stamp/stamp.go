@@ -63,12 +63,14 @@ func NewApp(o Options) awscdk.App {
 }
 
 // quietRuntime stops the CDK's runtime from warning, in a box of twelve lines on every start, about
-// Node.js versions that it does not test any more. The project's set-up checks the version.
+// Node.js versions that it does not test, or not any more. The project's set-up checks the version.
 func quietRuntime() {
-	for _, about := range []string{"UNTESTED", "END_OF_LIFE"} {
-		name := "JSII_SILENCE_WARNING_" + about + "_NODE_VERSION"
+	for name, value := range map[string]string{
+		"JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION":    "1",
+		"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+	} {
 		if _, set := os.LookupEnv(name); !set {
-			os.Setenv(name, "1")
+			os.Setenv(name, value)
 		}
 	}
 }

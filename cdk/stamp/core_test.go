@@ -1,0 +1,301 @@
+package stamp
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// statement is one statement of an IAM policy, its single strings made into lists.
+type statement struct {
+	Effect    string
+	Action    []string
+	Resource  []string
+	Condition string
+}
+
+// statements reads a policy document.
+func statements(t *testing.T, document any) []statement {
+	t.Helper()
+	var all []statement
+	for _, s := range document.(map[string]any)["Statement"].([]any) {
+		s := s.(map[string]any)
+		one := statement{Effect: s["Effect"].(string), Action: texts(s["Action"]), Resource: texts(s["Resource"])}
+		if c, ok := s["Condition"]; ok {
+			one.Condition = text(c)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// texts are the entries of a list or a single value; intrinsics as JSON.
+func texts(v any) []string {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	var out []string
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			out = append(out, s)
+		} else {
+			out = append(out, text(e))
+		}
+	}
+	return out
+}
+
+// TestDirectory: the global table, its replicas, and who may read it.
+func TestDirectory(t *testing.T) {
+	a := synth(t, sample(t, func(f *fleet.Fleet) {
+		f.Cells = append(f.Cells, f.Cells[0])
+		f.Cells[1].Name, f.Cells[1].Account, f.Cells[1].Region = "us-1", "222222222222", "us-east-1"
+	}))
+	table := a["global"].one(t, "AWS::DynamoDB::GlobalTable")
+	if table.DeletionPolicy != "RetainExceptOnCreate" || table.UpdateReplacePolicy != "Retain" {
+		t.Errorf("the directory is not kept: %s, %s", table.DeletionPolicy, table.UpdateReplacePolicy)
+	}
+	if got := text(table.at("KeySchema")); got != `[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}]` {
+		t.Errorf("its key is %s", got)
+	}
+	if table.at("BillingMode") != "PAY_PER_REQUEST" || table.at("TableName") != "orders-directory" {
+		t.Errorf("it is %v, %v", table.at("TableName"), table.at("BillingMode"))
+	}
+	var regions []string
+	for i := range table.at("Replicas").([]any) {
+		region := table.at("Replicas", i, "Region").(string)
+		regions = append(regions, region)
+		if table.at("Replicas", i, "DeletionProtectionEnabled") != true ||
+			table.at("Replicas", i, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled") != true {
+			t.Errorf("the replica in %s is not protected", region)
+		}
+		document := table.at("Replicas", i, "ResourcePolicy", "PolicyDocument")
+		want := []statement{{Effect: "Allow", Action: []string{"dynamodb:GetItem"},
+			Resource:  []string{"arn:aws:dynamodb:" + region + ":111111111111:table/orders-directory"},
+			Condition: `{"ArnLike":{"aws:PrincipalArn":["arn:aws:iam::111111111111:role/orders-*-router-role","arn:aws:iam::222222222222:role/orders-*-router-role"]}}`}}
+		if d := cmp.Diff(want, statements(t, document)); d != "" {
+			t.Errorf("policy in %s (-want +got):\n%s", region, d)
+		}
+	}
+	slices.Sort(regions)
+	if d := cmp.Diff([]string{"eu-west-1", "us-east-1"}, regions); d != "" {
+		t.Errorf("replicas (-want +got):\n%s", d)
+	}
+	env := a["us-1/core"].one(t, "AWS::Lambda::Function").at("Environment", "Variables").(map[string]any)
+	if env["CELLWALL_DIRECTORY"] != "arn:aws:dynamodb:us-east-1:111111111111:table/orders-directory" || env["CELLWALL_DIRECTORY_REGION"] != "us-east-1" {
+		t.Errorf("a cell beside a replica reads %v in %v", env["CELLWALL_DIRECTORY"], env["CELLWALL_DIRECTORY_REGION"])
+	}
+}
+
+// TestPlacementKey: generated in AWS, 256 bits in hexadecimal, encrypted with a key of the cell's own.
+func TestPlacementKey(t *testing.T) {
+	core := shape(t, "per-shard")["eu-canary/core"]
+	secret := core.one(t, "AWS::SecretsManager::Secret")
+	key := core.one(t, "AWS::KMS::Key")
+	if secret.at("Name") != "cellwall/orders/eu-canary/placement-key" {
+		t.Errorf("the secret is called %v", secret.at("Name"))
+	}
+	if got := text(secret.at("KmsKeyId")); !strings.Contains(got, "EncryptionB687BDBB") {
+		t.Errorf("the secret is encrypted with %s", got)
+	}
+	if key.at("EnableKeyRotation") != true {
+		t.Error("the key is not rotated")
+	}
+	for _, r := range []resource{secret, key} {
+		if r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
+			t.Errorf("%s is not kept: %s, %s", r.Type, r.DeletionPolicy, r.UpdateReplacePolicy)
+		}
+	}
+	// What Secrets Manager may draw from, by the rules of its GetRandomPassword.
+	draw := secret.at("GenerateSecretString").(map[string]any)
+	left := "abcdefghijklmnopqrstuvwxyz0123456789"
+	for _, c := range draw["ExcludeCharacters"].(string) {
+		left = strings.ReplaceAll(left, string(c), "")
+	}
+	if left != "abcdef0123456789" || draw["ExcludeUppercase"] != true || draw["ExcludePunctuation"] != true || draw["IncludeSpace"] == true {
+		t.Errorf("the key is drawn from %q, %v", left, draw)
+	}
+	if draw["PasswordLength"] != 64.0 || draw["SecretStringTemplate"] != "{}" || draw["GenerateStringKey"] != "1" || draw["RequireEachIncludedType"] != false {
+		t.Errorf("the key is drawn by %v", draw)
+	}
+}
+
+// TestRouterEnvironment: what lambda/router reads, all of it.
+func TestRouterEnvironment(t *testing.T) {
+	fn := shape(t, "per-shard")["eu-canary/core"].one(t, "AWS::Lambda::Function")
+	want := map[string]any{
+		"CELLWALL_SERVICE":          "orders",
+		"CELLWALL_CELL":             "eu-canary",
+		"CELLWALL_TENANT_CLAIM":     "tenant_id",
+		"CELLWALL_SCHEME":           "rendezvous/v1",
+		"CELLWALL_PER_TENANT":       `{"":2,"whale":4}`,
+		"CELLWALL_SHARDS":           "s01,s02,s03,s04",
+		"CELLWALL_KEY_SECRET":       "cellwall/orders/eu-canary/placement-key",
+		"CELLWALL_KEY_VERSION":      "1",
+		"CELLWALL_DIRECTORY":        "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",
+		"CELLWALL_DIRECTORY_REGION": "eu-west-1",
+		"CELLWALL_ROUTES":           `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
+	}
+	if d := cmp.Diff(want, fn.at("Environment", "Variables")); d != "" {
+		t.Errorf("environment (-want +got):\n%s", d)
+	}
+	for property, want := range map[string]any{"FunctionName": "orders-eu-canary-router", "Runtime": "provided.al2023", "Handler": "bootstrap",
+		"MemorySize": 512.0, "ReservedConcurrentExecutions": 100.0, "Timeout": 29.0, "Architectures": []any{"arm64"}} {
+		if d := cmp.Diff(want, fn.at(property)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", property, d)
+		}
+	}
+}
+
+// TestRouterReachesItsCellAlone: every permission of the router's role, and what its patterns match.
+func TestRouterReachesItsCellAlone(t *testing.T) {
+	core := shape(t, "per-shard")["eu-canary/core"]
+	const here = ":eu-west-1:111111111111:"
+	attach := []string{"ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface",
+		"ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses"}
+	want := []statement{
+		{Effect: "Allow", Action: []string{"logs:CreateLogStream", "logs:PutLogEvents"}, Resource: []string{`{"Fn::GetAtt":["RouterLogsDF967322","Arn"]}`}},
+		{Effect: "Allow", Action: []string{"lambda:InvokeFunction"}, Resource: []string{"arn:aws:lambda" + here + "function:orders-eu-canary-*-worker:live"}},
+		{Effect: "Allow", Action: []string{"sqs:GetQueueUrl", "sqs:SendMessage"}, Resource: []string{"arn:aws:sqs" + here + "orders-eu-canary-*-work"}},
+		{Effect: "Allow", Action: []string{"dynamodb:GetItem"}, Resource: []string{"arn:aws:dynamodb" + here + "table/orders-directory"}},
+		{Effect: "Allow", Action: attach, Resource: []string{"*"}},
+		{Effect: "Deny", Action: attach, Resource: []string{"*"},
+			Condition: `{"ArnEquals":{"lambda:SourceFunctionArn":"arn:aws:lambda` + here + `function:orders-eu-canary-router"}}`},
+		{Effect: "Allow", Action: []string{"secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"}, Resource: []string{`{"Ref":"PlacementKey0DD64F4C"}`}},
+	}
+	got := statements(t, core.one(t, "AWS::IAM::Policy").at("PolicyDocument"))
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the router's permissions (-want +got):\n%s", d)
+	}
+	role := core.one(t, "AWS::IAM::Role")
+	if ok, err := path.Match("orders-*-router-role", role.at("RoleName").(string)); !ok || err != nil {
+		t.Errorf("the directory's policy does not know the role %v", role.at("RoleName"))
+	}
+	if role.at("ManagedPolicyArns") != nil {
+		t.Errorf("the role has AWS's own policies: %v", role.at("ManagedPolicyArns"))
+	}
+	for _, s := range []string{"s01", "s02", "s03", "s04"} {
+		shard := shape(t, "per-shard")["eu-canary/shard-"+s]
+		fn := shard.one(t, "AWS::Lambda::Function").at("FunctionName").(string)
+		alias := shard.one(t, "AWS::Lambda::Alias").at("Name").(string)
+		if !matches(strings.TrimPrefix(want[1].Resource[0], "arn:aws:lambda"+here+"function:"), fn+":"+alias) {
+			t.Errorf("the router may not call %s:%s", fn, alias)
+		}
+		shard.named(t, "AWS::SQS::Queue", "QueueName", "orders-eu-canary-"+s+"-work")
+	}
+}
+
+// TestIngress: the API verifies tokens on every route and hands them to the router's alias.
+func TestIngress(t *testing.T) {
+	core := shape(t, "per-shard")["eu-canary/core"]
+	authorizer := core.one(t, "AWS::ApiGatewayV2::Authorizer")
+	if got := text(authorizer.at("JwtConfiguration")); got != `{"Audience":["orders"],"Issuer":"https://login.example.com/"}` {
+		t.Errorf("tokens are verified against %s", got)
+	}
+	for _, route := range core.of("AWS::ApiGatewayV2::Route") {
+		if route.at("AuthorizationType") != "JWT" || route.at("AuthorizerId") == nil {
+			t.Errorf("route %v takes requests without a token", route.at("RouteKey"))
+		}
+	}
+	if route := core.one(t, "AWS::ApiGatewayV2::Route"); route.at("RouteKey") != "$default" {
+		t.Errorf("the only route is %v", route.at("RouteKey"))
+	}
+	integration := core.one(t, "AWS::ApiGatewayV2::Integration")
+	if got := text(integration.at("IntegrationUri")); got != `{"Ref":"RouterLive07757374"}` || integration.at("PayloadFormatVersion") != "2.0" {
+		t.Errorf("requests go to %s in format %v", got, integration.at("PayloadFormatVersion"))
+	}
+	if alias := core.one(t, "AWS::Lambda::Alias"); alias.at("Name") != "live" {
+		t.Errorf("the router's alias is %v", alias.at("Name"))
+	}
+}
+
+// TestNetwork: a cell's own network has no way in or out but the endpoints.
+func TestNetwork(t *testing.T) {
+	core := shape(t, "per-shard")["eu-canary/core"]
+	for _, banned := range []string{"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"} {
+		if n := len(core.of(banned)); n > 0 {
+			t.Errorf("%d of %s", n, banned)
+		}
+	}
+	var services []string
+	for _, e := range core.of("AWS::EC2::VPCEndpoint") {
+		name := text(e.at("ServiceName"))
+		services = append(services, strings.Trim(name[strings.LastIndex(name, ".")+1:], `"]}`)+" "+e.at("VpcEndpointType").(string))
+	}
+	slices.Sort(services)
+	if d := cmp.Diff([]string{"dynamodb Gateway", "lambda Interface", "s3 Gateway", "secretsmanager Interface", "sqs Interface"}, services); d != "" {
+		t.Errorf("endpoints (-want +got):\n%s", d)
+	}
+	for _, r := range core.of("AWS::EC2::SecurityGroupIngress") {
+		if r.at("SourceSecurityGroupId") == nil {
+			t.Errorf("a security group lets in more than another group: %s", text(r.Properties))
+		}
+	}
+	for _, kind := range []string{"AWS::EC2::SecurityGroup"} {
+		for _, r := range core.of(kind) {
+			if r.at("SecurityGroupIngress") != nil {
+				t.Errorf("a security group lets in %s", text(r.at("SecurityGroupIngress")))
+			}
+		}
+	}
+}
+
+// TestGroups: load balancers of several shards answer 421 to whom they do not know, and each shard has
+// one rule by its id.
+func TestGroups(t *testing.T) {
+	for name, want := range map[string]map[string]string{
+		"grouped": {"s01": "g01", "s02": "g01", "s03": "g02", "s04": "g02"},
+		"shared":  {"s01": "shared", "s02": "shared", "s03": "shared", "s04": "shared"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := shape(t, name)
+			core := a["eu-canary/core"]
+			for _, l := range core.of("AWS::ElasticLoadBalancingV2::Listener") {
+				if got := text(l.at("DefaultActions")); got != `[{"FixedResponseConfig":{"ContentType":"text/plain","MessageBody":"no such shard here","StatusCode":"421"},"Type":"fixed-response"}]` {
+					t.Errorf("a listener's default is %s", got)
+				}
+			}
+			taken := map[string]bool{}
+			for shard, group := range want {
+				core.named(t, "AWS::ElasticLoadBalancingV2::LoadBalancer", "Name", "orders-eu-canary-lb-"+group)
+				s := a["eu-canary/shard-"+shard]
+				rule := s.one(t, "AWS::ElasticLoadBalancingV2::ListenerRule")
+				if got := text(rule.at("Conditions")); got != `[{"Field":"http-header","HttpHeaderConfig":{"HttpHeaderName":"Cellwall-Shard","Values":["`+shard+`"]}}]` {
+					t.Errorf("%s is chosen by %s", shard, got)
+				}
+				slot := group + text(rule.at("Priority"))
+				if taken[slot] {
+					t.Errorf("%s takes priority %s a second time", shard, slot)
+				}
+				taken[slot] = true
+				listener, _ := json.Marshal(rule.at("ListenerArn"))
+				if !strings.Contains(string(listener), "coreingress"+group+"listener") {
+					t.Errorf("%s stands behind %s, want %s", shard, listener, group)
+				}
+				if n := len(s.of("AWS::ElasticLoadBalancingV2::LoadBalancer")); n > 0 {
+					t.Errorf("%s has %d load balancers of its own", shard, n)
+				}
+			}
+		})
+	}
+}
+
+// TestStore: the cell's store exists in mode cell alone, and says what it is.
+func TestStore(t *testing.T) {
+	store := shape(t, "per-shard")["eu-canary/core"].one(t, "AWS::DynamoDB::Table")
+	if store.at("TableName") != "orders-eu-canary-store" || text(store.at("Tags")) != `[{"Key":"cellwall:role","Value":"cell-store"}]` {
+		t.Errorf("the store is %v with tags %s", store.at("TableName"), text(store.at("Tags")))
+	}
+	for _, name := range []string{"home", "lambda-only"} {
+		if n := len(shape(t, name)["eu-canary/core"].of("AWS::DynamoDB::Table")); n > 0 {
+			t.Errorf("%s has %d tables in the core", name, n)
+		}
+	}
+}

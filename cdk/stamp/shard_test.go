@@ -1,0 +1,223 @@
+package stamp
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+const shardPath = "eu-canary/shard-s01"
+
+// TestSlice: the function, its alias, and what its code is told.
+func TestSlice(t *testing.T) {
+	s := shape(t, "per-shard")[shardPath]
+	fn := s.one(t, "AWS::Lambda::Function")
+	for property, want := range map[string]any{
+		"FunctionName": "orders-eu-canary-s01-worker", "Runtime": "provided.al2023", "Handler": "bootstrap", "MemorySize": 512.0,
+		"ReservedConcurrentExecutions": 20.0, "Timeout": 20.0, "Architectures": []any{"arm64"}, "VpcConfig": nil,
+		"Environment": map[string]any{"Variables": map[string]any{
+			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-canary", "CELLWALL_SHARD": "s01",
+			"CELLWALL_TABLE": "orders-eu-canary-store", "CELLWALL_SHARD_TABLE": "orders-eu-canary-s01-state",
+			"CELLWALL_BUCKET": "orders-eu-canary-s01-111111111111-eu-west-1"}},
+	} {
+		if d := cmp.Diff(want, fn.at(property)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", property, d)
+		}
+	}
+	alias := s.one(t, "AWS::Lambda::Alias")
+	if alias.at("Name") != "live" || !strings.Contains(text(alias.at("FunctionVersion")), "WorkerCurrentVersion") {
+		t.Errorf("alias %v is version %s", alias.at("Name"), text(alias.at("FunctionVersion")))
+	}
+	if logs := s.one(t, "AWS::Logs::LogGroup"); logs.at("RetentionInDays") != 30.0 {
+		t.Errorf("logs are kept for %v days", logs.at("RetentionInDays"))
+	}
+}
+
+// TestEnvironmentOfState: CELLWALL_TABLE is the cell's store, the shard's own table, or absent.
+func TestEnvironmentOfState(t *testing.T) {
+	for name, want := range map[string]any{"per-shard": "orders-eu-canary-store", "home": "orders-eu-canary-s01-state", "lambda-only": nil} {
+		env := shape(t, name)[shardPath].one(t, "AWS::Lambda::Function").at("Environment", "Variables").(map[string]any)
+		if env["CELLWALL_TABLE"] != want {
+			t.Errorf("%s: CELLWALL_TABLE is %v, want %v", name, env["CELLWALL_TABLE"], want)
+		}
+	}
+}
+
+// TestQueue: redrive, consumer and the time that a message stays hidden, for several time-outs.
+func TestQueue(t *testing.T) {
+	for _, timeout := range []int{1, 20, 900} {
+		s := synth(t, sample(t, func(f *fleet.Fleet) {
+			f.Shard.Lambda.Timeout = timeout
+			f.Cells[0].Shards = f.Cells[0].Shards[:1]
+		}))[shardPath]
+		queue := s.named(t, "AWS::SQS::Queue", "QueueName", "orders-eu-canary-s01-work")
+		dead := s.named(t, "AWS::SQS::Queue", "QueueName", "orders-eu-canary-s01-dead")
+		source := s.one(t, "AWS::Lambda::EventSourceMapping")
+		window, _ := source.at("MaximumBatchingWindowInSeconds").(float64)
+		if got := queue.at("VisibilityTimeout").(float64); got < 6*float64(timeout)+window || got > 43_200 {
+			t.Errorf("messages stay hidden for %v s, with a time-out of %d s and a window of %v s", got, timeout, window)
+		}
+		if got := text(queue.at("RedrivePolicy")); got != `{"deadLetterTargetArn":{"Fn::GetAtt":["DeadLettersBBF8BAAB","Arn"]},"maxReceiveCount":5}` {
+			t.Errorf("redrive is %s", got)
+		}
+		if dead.at("MessageRetentionPeriod") != 1_209_600.0 {
+			t.Errorf("dead letters are kept for %v s", dead.at("MessageRetentionPeriod"))
+		}
+		if source.at("ScalingConfig", "MaximumConcurrency") != 5.0 || text(source.at("FunctionResponseTypes")) != `["ReportBatchItemFailures"]` ||
+			!strings.Contains(text(source.at("FunctionName")), ":live") {
+			t.Errorf("the event source is %s", text(source.Properties))
+		}
+		for _, q := range []resource{queue, dead} {
+			if q.at("SqsManagedSseEnabled") != true {
+				t.Errorf("%v is not encrypted", q.at("QueueName"))
+			}
+		}
+	}
+}
+
+// TestState: a shard's table and bucket outlive its stack, and are protected.
+func TestState(t *testing.T) {
+	s := shape(t, "per-shard")[shardPath]
+	table, bucket := s.one(t, "AWS::DynamoDB::Table"), s.one(t, "AWS::S3::Bucket")
+	for _, r := range []resource{table, bucket} {
+		if r.DeletionPolicy != "RetainExceptOnCreate" || r.UpdateReplacePolicy != "Retain" {
+			t.Errorf("%s is not kept: %s, %s", r.Type, r.DeletionPolicy, r.UpdateReplacePolicy)
+		}
+	}
+	if table.at("DeletionProtectionEnabled") != true || table.at("PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled") != true ||
+		table.at("TableName") != "orders-eu-canary-s01-state" {
+		t.Errorf("the table is %s", text(table.Properties))
+	}
+	if bucket.at("VersioningConfiguration", "Status") != "Enabled" || bucket.at("BucketName") != "orders-eu-canary-s01-111111111111-eu-west-1" ||
+		text(bucket.at("PublicAccessBlockConfiguration")) != `{"BlockPublicAcls":true,"BlockPublicPolicy":true,"IgnorePublicAcls":true,"RestrictPublicBuckets":true}` {
+		t.Errorf("the bucket is %s", text(bucket.Properties))
+	}
+	if policy := text(s.one(t, "AWS::S3::BucketPolicy").Properties); !strings.Contains(policy, `{"Bool":{"aws:SecureTransport":"false"}}`) {
+		t.Errorf("the bucket takes requests without TLS: %s", policy)
+	}
+}
+
+// TestShardRolesReachTheShardAlone: no wildcard, and no resource but the shard's, the cell's store and
+// the service's archive.
+func TestShardRolesReachTheShardAlone(t *testing.T) {
+	eachShape(t, func(t *testing.T, a assembly) {
+		for _, path := range a.paths() {
+			id, ok := strings.CutPrefix(path, "eu-canary/shard-")
+			if !ok {
+				continue
+			}
+			for _, policy := range a[path].of("AWS::IAM::Policy") {
+				for _, s := range statements(t, policy.at("PolicyDocument")) {
+					for _, action := range s.Action {
+						if strings.Contains(action, "*") || strings.HasSuffix(action, ":Scan") {
+							t.Errorf("%s may do %s", path, action)
+						}
+					}
+					for _, r := range s.Resource {
+						ours := strings.Contains(r, "orders-eu-canary-"+id+"-") || strings.Contains(r, `"Fn::GetAtt"`) ||
+							strings.HasSuffix(r, ":table/orders-eu-canary-store") ||
+							strings.HasPrefix(r, "arn:aws:s3:::cdk-hnb659fds-assets-111111111111-eu-west-1/") && strings.HasSuffix(r, ".zip")
+						if !ours {
+							t.Errorf("%s reaches %s", path, r)
+						}
+					}
+				}
+			}
+			for _, role := range a[path].of("AWS::IAM::Role") {
+				if role.at("ManagedPolicyArns") != nil || role.at("RoleName") != nil {
+					t.Errorf("%s: role %s", path, text(role.Properties))
+				}
+			}
+		}
+	})
+}
+
+// TestInstances: the group, its template and the way to it.
+func TestInstances(t *testing.T) {
+	s := shape(t, "per-shard")[shardPath]
+	group := s.one(t, "AWS::AutoScaling::AutoScalingGroup")
+	for property, want := range map[string]any{"AutoScalingGroupName": "orders-eu-canary-s01-asg", "MinSize": "2", "MaxSize": "6",
+		"DesiredCapacity": nil, "LaunchConfigurationName": nil, "HealthCheckType": "ELB"} {
+		if d := cmp.Diff(want, group.at(property)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", property, d)
+		}
+	}
+	if got := text(group.at("LaunchTemplate", "Version")); !strings.Contains(got, "LatestVersionNumber") {
+		t.Errorf("instances are launched from version %s", got)
+	}
+	rolling, _ := group.UpdatePolicy["AutoScalingRollingUpdate"].(map[string]any)
+	if rolling["MinInstancesInService"] != 2.0 || rolling["MaxBatchSize"] != 1.0 {
+		t.Errorf("the update policy is %v", group.UpdatePolicy)
+	}
+	data := s.one(t, "AWS::EC2::LaunchTemplate").at("LaunchTemplateData").(map[string]any)
+	for property, want := range map[string]string{
+		"ImageId": `"ami-0123456789abcdef0"`, "InstanceType": `"t4g.small"`, "MetadataOptions": `{"HttpPutResponseHopLimit":1,"HttpTokens":"required"}`,
+		"BlockDeviceMappings": `[{"DeviceName":"/dev/xvda","Ebs":{"Encrypted":true,"VolumeSize":8,"VolumeType":"gp3"}}]`} {
+		if got := text(data[property]); got != want {
+			t.Errorf("%s is %s, want %s", property, got, want)
+		}
+	}
+	targets := s.one(t, "AWS::ElasticLoadBalancingV2::TargetGroup")
+	if targets.at("Name") != "orders-eu-canary-s01-tg" || targets.at("Port") != 8080.0 || targets.at("HealthCheckPath") != "/healthz" {
+		t.Errorf("the target group is %s", text(targets.Properties))
+	}
+	alb := s.one(t, "AWS::ElasticLoadBalancingV2::LoadBalancer")
+	if alb.at("Scheme") != "internal" || alb.at("Name") != "orders-eu-canary-s01-lb" {
+		t.Errorf("the load balancer is %s", text(alb.Properties))
+	}
+	name := s.one(t, "AWS::Route53::RecordSet")
+	if name.at("Name") != "s01.eu-canary.orders.internal." || name.at("Type") != "A" {
+		t.Errorf("its name is %v, %v", name.at("Name"), name.at("Type"))
+	}
+	for _, sg := range s.of("AWS::EC2::SecurityGroup") {
+		if sg.at("SecurityGroupIngress") != nil {
+			t.Errorf("a security group lets in %s", text(sg.at("SecurityGroupIngress")))
+		}
+	}
+}
+
+// TestMinInstancesOfFullGroup: a group that cannot grow must be able to replace one.
+func TestMinInstancesOfFullGroup(t *testing.T) {
+	for _, c := range []struct{ min, max, want int }{{1, 1, 0}, {3, 3, 2}, {1, 3, 1}} {
+		s := synth(t, sample(t, func(f *fleet.Fleet) {
+			f.Shard.HTTP.Min, f.Shard.HTTP.Max = c.min, c.max
+			f.Cells[0].Shards = f.Cells[0].Shards[:1]
+		}))[shardPath]
+		rolling := s.one(t, "AWS::AutoScaling::AutoScalingGroup").UpdatePolicy["AutoScalingRollingUpdate"].(map[string]any)
+		if rolling["MinInstancesInService"] != float64(c.want) {
+			t.Errorf("with %d to %d instances, %v stay in service, want %d", c.min, c.max, rolling["MinInstancesInService"], c.want)
+		}
+	}
+}
+
+// TestPartsOff: a block that the fleet leaves out leaves nothing behind.
+func TestPartsOff(t *testing.T) {
+	for name, want := range map[string][]string{
+		"lambda-only": {"IAM::Policy", "IAM::Role", "Lambda::Alias", "Lambda::Function", "Lambda::Version", "Logs::LogGroup"},
+		"http-only": {"AutoScaling::AutoScalingGroup", "EC2::LaunchTemplate", "EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress",
+			"ElasticLoadBalancingV2::Listener", "ElasticLoadBalancingV2::LoadBalancer", "ElasticLoadBalancingV2::TargetGroup",
+			"IAM::InstanceProfile", "IAM::Policy", "IAM::Role", "Route53::RecordSet"},
+	} {
+		types := map[string]bool{}
+		for _, r := range shape(t, name)[shardPath].Template.Resources {
+			types[strings.TrimPrefix(r.Type, "AWS::")] = true
+		}
+		if d := cmp.Diff(want, slices.Sorted(maps.Keys(types))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	core := shape(t, "http-only")["eu-canary/core"]
+	for _, s := range statements(t, core.one(t, "AWS::IAM::Policy").at("PolicyDocument")) {
+		if slices.Contains(s.Action, "lambda:InvokeFunction") || slices.Contains(s.Action, "sqs:SendMessage") {
+			t.Errorf("the router may do %v, though shards have neither slice nor queue", s.Action)
+		}
+	}
+	if n := len(core.of("AWS::EC2::VPCEndpoint")); n != 3 {
+		t.Errorf("the cell pays for %d endpoints, want the two gateways and the key store's", n)
+	}
+}
