@@ -33,7 +33,9 @@ func (s stackSet) put(stack, id, typ string, properties object) object {
 	return r
 }
 
-func (s stackSet) run(t testing.TB) audit.Report {
+func (s stackSet) run(t testing.TB) audit.Report { return audit.Run(s.load(t), audit.Options{}) }
+
+func (s stackSet) load(t testing.TB) audit.Input {
 	t.Helper()
 	fsys := fstest.MapFS{}
 	artifacts := object{}
@@ -55,7 +57,7 @@ func (s stackSet) run(t testing.TB) audit.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return audit.Run(in, audit.Options{})
+	return in
 }
 
 var threeShards = []string{"s01", "s02", "s03"}
