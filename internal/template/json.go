@@ -139,7 +139,13 @@ func (n Node) appendJSON(b []byte) ([]byte, error) {
 	switch n.kind {
 	case Null:
 		return append(b, "null"...), nil
-	case Bool, Number:
+	case Number:
+		if !json.Valid([]byte(n.text)) { // YAML has numbers that JSON has not: 0123, 0x1F, .inf
+			err := quoted(n.text)
+			return b, err
+		}
+		return append(b, n.text...), nil
+	case Bool:
 		return append(b, n.text...), nil
 	case String:
 		err := quoted(n.text)

@@ -1,0 +1,306 @@
+package assembly
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"cellwall.dev/cellwall/internal/audit"
+)
+
+func files(m map[string]string) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for name, text := range m {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return fsys
+}
+
+const (
+	empty   = `{"Resources": {}}`
+	stackOf = `{"artifacts": {"s": {"type": "aws:cloudformation:stack", "environment": "aws://111111111111/eu-west-1", "properties": {"templateFile": %q}}}}`
+)
+
+func TestLoadAssembly(t *testing.T) {
+	in, err := Load(files(map[string]string{
+		"manifest.json": `{"version": "48.0.0", "missing": [{"key": "availability-zones:x"}], "artifacts": {
+			"nested": {"type": "cdk:cloud-assembly", "properties": {"directoryName": "assembly-eu-1"}},
+			"Tree": {"type": "cdk:tree", "properties": {"file": "tree.json"}}}}`,
+		"assembly-eu-1/manifest.json": `{"artifacts": {
+			"core": {"type": "aws:cloudformation:stack", "environment": "aws://unknown-account/unknown-region", "displayName": "eu-1/core (orders-eu-1-core)",
+				"properties": {"templateFile": "core.json", "stackName": "orders-eu-1-core", "tags": {"cellwall:cell": "eu-1"}, "parameters": {"P": "v"}},
+				"additionalMetadataFile": "core.metadata.json"}}}`,
+		"assembly-eu-1/core.json":          `{"Resources": {"T": {"Type": "AWS::DynamoDB::Table"}}}`,
+		"assembly-eu-1/core.metadata.json": `{"/eu-1/core/Table/Resource": [{"type": "aws:cdk:creationStack", "data": ["x"]}, {"type": "aws:cdk:logicalId", "data": "T"}], "/eu-1/core": [{"type": "aws:cdk:tags", "data": [{}]}]}`,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(in.Stacks) != 1 || len(in.Notes) != 1 || !strings.Contains(in.Notes[0].What, "availability-zones:x") {
+		t.Fatalf("input %+v", in)
+	}
+	s := in.Stacks[0]
+	if s.Name != "orders-eu-1-core" || s.Path != "eu-1/core" || s.Account != "" || s.Region != "" || s.Tags["cellwall:cell"] != "eu-1" ||
+		s.Values["P"] != "v" || s.Paths["T"] != "eu-1/core/Table/Resource" || s.File != "assembly-eu-1/core.json" {
+		t.Errorf("stack %+v", s)
+	}
+}
+
+func TestLoadBare(t *testing.T) {
+	in, err := Load(files(map[string]string{
+		"orders-eu-1-shard-01.template.json": empty,
+		"orders-eu-1-shard-02.yaml":          "Resources: {}\n",
+		"orders-eu-1-core.template":          "\n  {\"Resources\": {}}",
+		"other.template":                     "Resources:\n",
+		"package.json":                       `{"name": "x"}`,
+		"notes.txt":                          "{",
+		".hidden.json":                       "{",
+		"sub/deeper.json":                    "{",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range in.Stacks {
+		names = append(names, s.Name)
+	}
+	if got := strings.Join(names, " "); got != "orders-eu-1-core orders-eu-1-shard-01 orders-eu-1-shard-02 other" {
+		t.Errorf("stacks %s", got)
+	}
+	if got := strings.Join(in.Skipped, " "); got != "package.json" {
+		t.Errorf("skipped %s", got)
+	}
+}
+
+func TestLoadFaults(t *testing.T) {
+	deep := map[string]string{"manifest.json": `{"artifacts": {"a": {"type": "cdk:cloud-assembly", "properties": {"directoryName": "d"}}}}`}
+	for i, dir := 0, "d"; i <= maxNested; i, dir = i+1, dir+"/d" {
+		deep[dir+"/manifest.json"] = deep["manifest.json"]
+	}
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 9; i++ {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9)+fmt.Sprintf("*a%d", i-1))
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"nothing":                {map[string]string{"x.txt": ""}, "no manifest.json of a cloud assembly and no CloudFormation template"},
+		"no template":            {map[string]string{"x.json": "{}"}, "no CloudFormation template"},
+		"broken JSON":            {map[string]string{"x.json": `{"Resources": {`}, "x.json: 1:16: the text ends in the middle"},
+		"broken YAML":            {map[string]string{"x.yaml": "Resources:\n\t- x"}, "x.yaml: not YAML"},
+		"every fault at once":    {map[string]string{"x.json": `{`, "y.yaml": "Resources: []"}, "y.yaml: Resources is a list, want an object"},
+		"duplicate key":          {map[string]string{"x.yaml": "Resources:\n  A: {Type: T}\n  A: {Type: T}\n"}, `x.yaml: 3:3: "A": key stands twice in one object`},
+		"duplicate in JSON":      {map[string]string{"manifest.json": `{"artifacts": {}, "artifacts": {}}`}, `"artifacts": key stands twice`},
+		"alias bomb":             {map[string]string{"x.yaml": bomb + "Resources: {}\n"}, "values once aliases are expanded"},
+		"alias in itself":        {map[string]string{"x.yaml": "Resources: &r {A: *r}\n"}, "x.yaml: "},
+		"merge key":              {map[string]string{"x.yaml": "A: &a {x: 1}\nResources: {<<: *a}\n"}, "no merge key"},
+		"key that is a list":     {map[string]string{"x.yaml": "Resources: {[a]: 1}\n"}, "a key must be a single value"},
+		"two documents":          {map[string]string{"x.yaml": "Resources: {}\n---\nResources: {}\n"}, "a second document"},
+		"deep YAML":              {map[string]string{"x.yaml": "Resources: " + strings.Repeat("[", 300) + strings.Repeat("]", 300)}, "nested deeper than 256 levels"},
+		"deep JSON":              {map[string]string{"x.json": `{"Resources": ` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + "}"}, "nested deeper than 256 levels"},
+		"manifest not JSON":      {map[string]string{"manifest.json": "hello"}, "manifest.json: 1:1: not JSON"},
+		"manifest of other form": {map[string]string{"manifest.json": `{"artifacts": 5}`}, "manifest.json: not of the expected form"},
+		"no artifacts":           {map[string]string{"manifest.json": `{"name": "web app"}`}, "no artifacts: not the manifest of a cloud assembly"},
+		"template missing":       {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "gone.json")}, "gone.json: open gone.json: file does not exist"},
+		"template outside":       {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "../secret.json")}, "../secret.json: the path leaves the directory"},
+		"template absolute":      {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "/etc/passwd")}, "/etc/passwd: the path leaves the directory"},
+		"no template file":       {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "")}, `artifact "s": no templateFile`},
+		"template is no template": {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "a.json"), "a.json": "[]"},
+			"a.json: a template is an object, this is a list"},
+		"environment":       {map[string]string{"manifest.json": `{"artifacts": {"s": {"type": "aws:cloudformation:stack", "environment": "moon"}}}`}, `environment "moon" is not aws://ACCOUNT/REGION`},
+		"assembly outside":  {map[string]string{"manifest.json": `{"artifacts": {"a": {"type": "cdk:cloud-assembly", "properties": {"directoryName": "../.."}}}}`}, `directoryName "../.." leaves the directory`},
+		"assembly absolute": {map[string]string{"manifest.json": `{"artifacts": {"a": {"type": "cdk:cloud-assembly", "properties": {"directoryName": "/"}}}}`}, "leaves the directory"},
+		"assembly in itself": {map[string]string{"manifest.json": `{"artifacts": {"a": {"type": "cdk:cloud-assembly", "properties": {"directoryName": "."}}}}`},
+			"an assembly holds itself"},
+		"assemblies too deep": {deep, "assemblies nested deeper than 16"},
+		"stack in itself": {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "a.json"),
+			"a.json": `{"Resources": {"N": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "a.json"}}}}`}, "stacks nested deeper than 16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(files(c.files))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want %q", err, c.want)
+			}
+			if !errors.Is(err, ErrMalformed) {
+				t.Errorf("error %v is not ErrMalformed", err)
+			}
+		})
+	}
+}
+
+func TestLoadBoundsFiles(t *testing.T) {
+	fsys := files(map[string]string{"x.yaml": "Resources: {}\n#" + strings.Repeat("x", maxYAML)})
+	if _, err := Load(fsys); err == nil || !strings.Contains(err.Error(), "larger than 8 MiB") {
+		t.Errorf("error %v", err)
+	}
+	fsys = files(map[string]string{"x.json": strings.Repeat(" ", maxFile+1)})
+	if _, err := Load(fsys); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLoadStaysInsideOfTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	inside := filepath.Join(dir, "inside")
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(dir, "secret.json"), empty)
+	write(filepath.Join(inside, "manifest.json"), fmt.Sprintf(stackOf, "link.json"))
+	if err := os.Symlink(filepath.Join(dir, "secret.json"), filepath.Join(inside, "link.json")); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+	root, err := os.OpenRoot(inside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if _, err := Load(root.FS()); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "link.json: ") {
+		t.Errorf("followed a link out of the directory: %v", err)
+	}
+}
+
+func TestLoadPassesErrorsOfTheFileSystem(t *testing.T) {
+	if _, err := Load(failing{}); err == nil || errors.Is(err, ErrMalformed) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// failing is a file system of which nothing can be listed.
+type failing struct{}
+
+func (failing) Open(name string) (fs.File, error) {
+	if name == "manifest.json" {
+		return nil, fs.ErrNotExist
+	}
+	return nil, fs.ErrPermission
+}
+
+func TestYAML(t *testing.T) {
+	for in, want := range map[string]string{
+		"a: !Ref B":                     `{"a":{"Ref":"B"}}`,
+		"a: !GetAtt B.C.D":              `{"a":{"Fn::GetAtt":["B","C.D"]}}`,
+		"a: !GetAtt [B, C]":             `{"a":{"Fn::GetAtt":["B","C"]}}`,
+		"a: !Sub '${X}-y'":              `{"a":{"Fn::Sub":"${X}-y"}}`,
+		"a: !Sub 42":                    `{"a":{"Fn::Sub":"42"}}`,
+		"a: !Sub ['${b}', {b: !Ref C}]": `{"a":{"Fn::Sub":["${b}",{"b":{"Ref":"C"}}]}}`,
+		"a: !Join ['', [x, !Ref Y]]":    `{"a":{"Fn::Join":["",["x",{"Ref":"Y"}]]}}`,
+		"a: !If [C, !Ref X, 1]":         `{"a":{"Fn::If":["C",{"Ref":"X"},1]}}`,
+		"a: !ImportValue\n  Fn::Sub: x": `{"a":{"Fn::ImportValue":{"Fn::Sub":"x"}}}`,
+		"a: !Select [0, !GetAZs '']":    `{"a":{"Fn::Select":[0,{"Fn::GetAZs":""}]}}`,
+		"a: !FindInMap [M, a, b]":       `{"a":{"Fn::FindInMap":["M","a","b"]}}`,
+		"a: !Condition C":               `{"a":{"Condition":"C"}}`,
+		"a: !Base64 x":                  `{"a":{"Fn::Base64":"x"}}`,
+		"a: !Nonsense x":                `{"a":{"Fn::Nonsense":"x"}}`,
+		"a: 012345678901":               `{"a":"012345678901"}`,
+		"a: '012'":                      `{"a":"012"}`,
+		"a: [yes, true, null, ~, 1.50]": `{"a":["yes",true,null,null,1.50]}`,
+		"a: 2010-09-09":                 `{"a":"2010-09-09"}`,
+		"a: &x {b: 1}\nc: *x":           `{"a":{"b":1},"c":{"b":1}}`,
+		"a: |\n  two\n  lines":          `{"a":"two\nlines"}`,
+		"1: x":                          `{"1":"x"}`,
+	} {
+		n, err := decodeYAML([]byte(in))
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got, _ := n.MarshalJSON(); string(got) != want {
+			t.Errorf("%s = %s, want %s", in, got, want)
+		}
+	}
+}
+
+// audited loads and audits, which is what must not crash whatever the bytes are.
+func audited(t *testing.T, fsys fs.FS) {
+	in, err := Load(fsys)
+	if err != nil {
+		if err.Error() == "" {
+			t.Fatal("an error without words")
+		}
+		return
+	}
+	r := audit.Run(in, audit.Options{})
+	for _, f := range r.Findings {
+		if len(f.Paths) != len(f.Shards) {
+			t.Fatalf("%d paths for %d shards: %+v", len(f.Paths), len(f.Shards), f)
+		}
+		for _, p := range f.Paths {
+			if len(p.Steps) == 0 {
+				t.Fatalf("a path without steps: %+v", f)
+			}
+		}
+	}
+	if err := r.WriteText(&strings.Builder{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seeds are all fixture files of the audit.
+func seeds(f *testing.F, ext string) [][]byte {
+	var out [][]byte
+	err := filepath.WalkDir("../testdata", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ext || strings.Contains(path, "/fuzz/") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		out = append(out, data)
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return out
+}
+
+func FuzzYAML(f *testing.F) {
+	for _, s := range seeds(f, ".yaml") {
+		f.Add(s)
+	}
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("? [x]\n: y"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := decodeYAML(data)
+		if err != nil {
+			return
+		}
+		if out, err := n.MarshalJSON(); err != nil || !json.Valid(out) {
+			t.Fatalf("%s: %v", out, err)
+		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	for _, s := range seeds(f, ".json") {
+		f.Add(s, s)
+	}
+	f.Add([]byte(fmt.Sprintf(stackOf, "t.json")), []byte(empty))
+	f.Add([]byte(`{"artifacts": {"a": {"type": "cdk:cloud-assembly", "properties": {"directoryName": "d"}}}}`), []byte(empty))
+	f.Fuzz(func(t *testing.T, manifest, other []byte) {
+		fsys := fstest.MapFS{"manifest.json": {Data: manifest}, "t.json": {Data: other}, "d/manifest.json": {Data: other}, "d/t.json": {Data: manifest}}
+		audited(t, fsys)
+	})
+}
+
+func FuzzAudit(f *testing.F) {
+	all := append(seeds(f, ".json"), seeds(f, ".yaml")...)
+	for i, s := range all {
+		f.Add(s, all[(i+1)%len(all)], all[(i+2)%len(all)])
+	}
+	f.Fuzz(func(t *testing.T, core, one, two []byte) {
+		audited(t, fstest.MapFS{"o-c-core.template": {Data: core}, "o-c-shard-1.template": {Data: one}, "o-c-shard-2.template": {Data: two}})
+	})
+}
