@@ -1,0 +1,443 @@
+package localcell
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"cellwall.dev/cellwall/internal/localcell/loopback"
+	"cellwall.dev/cellwall/internal/localcell/proc"
+)
+
+func TestServesItsTenantsAndNobodyElse(t *testing.T) {
+	c := up(t)
+	acme, other := c.token("acme"), c.token("ümbrella")
+	c.wants(http.StatusNoContent, acme, "PUT", "/orders/1", "hello")
+	if got := c.wants(http.StatusOK, acme, "GET", "/orders/1", ""); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+	c.wants(http.StatusNotFound, other, "GET", "/orders/1", "")
+	if got := c.wants(http.StatusOK, other, "GET", "/orders", ""); strings.TrimSpace(got) != "[]" {
+		t.Errorf("another tenant's orders: %s", got)
+	}
+	c.wants(http.StatusUnauthorized, "", "GET", "/orders/1", "")
+	c.wants(http.StatusUnauthorized, acme+"x", "GET", "/orders/1", "")
+	c.wants(http.StatusNotFound, c.token("stranger"), "GET", "/orders/1", "")
+	c.wants(http.StatusNotImplemented, acme, "POST", "/jobs/1", "")
+
+	counters, err := c.Counters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var attempts int64
+	for _, s := range counters.Shards {
+		attempts += s.Attempts
+	}
+	// The engine saw acme twice, the other one twice, the stranger once and the job once; tokens that do
+	// not verify never get that far.
+	if counters.Requests != 6 || counters.Refused != 1 || attempts != 5 || counters.Fallbacks != 0 {
+		t.Errorf("counters %+v", counters)
+	}
+}
+
+func TestASecondUpIsRefused(t *testing.T) {
+	c := up(t)
+	plan := testPlan(t)
+	if _, _, err := c.dir.Up(t.Context(), plan, nil, []string{plan.Worker}); !errors.Is(err, ErrRunning) {
+		t.Errorf("second up: %v, want %q", err, ErrRunning)
+	}
+	c.wants(http.StatusNotFound, c.token("acme"), "GET", "/orders/1", "")
+}
+
+func TestDataAndPlacementSurviveDownAndUp(t *testing.T) {
+	c := up(t)
+	c.wants(http.StatusNoContent, c.token("acme"), "PUT", "/orders/1", "hello")
+	before, err := c.dir.Placement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.dir.Down(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	allGone(t, c.processes())
+	if _, err := c.dir.Find(); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("after down: %v", err)
+	}
+	if err := c.dir.Down(t.Context(), false); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("second down: %v", err)
+	}
+
+	c = upIn(t, c.dir, testPlan(t))
+	if got := c.wants(http.StatusOK, c.token("acme"), "GET", "/orders/1", ""); got != "hello" {
+		t.Errorf("read %q after down and up", got)
+	}
+	after, err := c.dir.Placement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range testTenants {
+		if b, a := before.Subset(tenant, "", nil), after.Subset(tenant, "", nil); b[0] != a[0] || b[1] != a[1] {
+			t.Errorf("%s moved from %v to %v", tenant, b, a)
+		}
+	}
+
+	if err := c.dir.Down(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(c.dir.String()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after purge: %v", err)
+	}
+}
+
+func TestPurgeLeavesOthersFiles(t *testing.T) {
+	d := Dir{t.TempDir()}
+	mine := filepath.Join(d.String(), "notes.txt")
+	if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := upIn(t, d, testPlan(t))
+	if err := c.dir.Down(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(d.String()); err != nil || len(left) != 1 || left[0].Name() != "notes.txt" {
+		t.Errorf("left after purge: %v, %v", left, err)
+	}
+}
+
+func TestAKilledWorkerComesBackAndOthersStay(t *testing.T) {
+	c := up(t)
+	before := map[string]ProcessStatus{}
+	for _, p := range c.Processes {
+		before[p.Name] = p
+	}
+	victim := before["s02"]
+	if err := (proc.Process{PID: victim.PID, Start: victim.Start}).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "s02 is ready again", func() bool {
+		now := c.statusOf("s02")
+		return now.Starts == 2 && now.State == string(childReady)
+	})
+	for name, b := range before {
+		now := c.statusOf(name)
+		if same := now.PID == b.PID; same == (name == "s02") {
+			t.Errorf("%s: process %d before, %d now", name, b.PID, now.PID)
+		}
+		if now.Address != b.Address {
+			t.Errorf("%s moved from %s to %s", name, b.Address, now.Address)
+		}
+	}
+	eventually(t, "the state file has the new process", func() bool {
+		r, err := c.dir.Find()
+		return err == nil && r.Processes[2].PID == c.statusOf("s02").PID
+	})
+}
+
+func TestPoisonKillsOneWorkerOnly(t *testing.T) {
+	c := up(t)
+	token := c.token("acme")
+	starts := func() (all int) {
+		for _, id := range []string{"s01", "s02", "s03"} {
+			all += c.statusOf(id).Starts
+		}
+		return all
+	}
+	before := starts()
+	// It must not be repeated: a second worker would die of it.
+	c.wants(http.StatusBadGateway, token, "POST", "/poison", "")
+	eventually(t, "one worker was started again", func() bool { return starts() == before+1 })
+	c.wants(http.StatusNoContent, token, "PUT", "/orders/1", "after the poison")
+}
+
+func TestABrokenShardStaysDownUntilItIsRestored(t *testing.T) {
+	c := up(t)
+	b, err := c.Break(t.Context(), "s02", maxHold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.PID == 0 {
+		t.Error("no process was killed")
+	}
+	held := c.statusOf("s02")
+	if held.State != string(childHeld) || held.PID != 0 || held.HeldUntil == nil {
+		t.Errorf("broken shard: %+v", held)
+	}
+	for _, tenant := range testTenants {
+		token := c.token(tenant)
+		for range 5 {
+			c.wants(http.StatusNoContent, token, "PUT", "/orders/1", "while s02 is down")
+		}
+	}
+	if now := c.statusOf("s02"); now.State != string(childHeld) || now.Starts != 1 {
+		t.Errorf("during the break: %+v", now)
+	}
+	if again, err := c.Break(t.Context(), "s02", maxHold); err != nil || again.PID != 0 {
+		t.Errorf("breaking what is broken: %+v, %v", again, err)
+	}
+	if err := c.Restore(t.Context(), "s02"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AwaitShard(t.Context(), "s02"); err != nil {
+		t.Fatal(err)
+	}
+	if now := c.statusOf("s02"); now.Starts != 2 || now.HeldUntil != nil {
+		t.Errorf("after the break: %+v", now)
+	}
+}
+
+func TestABreakEndsByItself(t *testing.T) {
+	c := up(t)
+	if _, err := c.Break(t.Context(), "s02", 50*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AwaitShard(t.Context(), "s02"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBreakRefuses(t *testing.T) {
+	c := up(t)
+	for _, b := range []breakRequest{{"s99", time.Second}, {"", time.Second}, {"router", time.Second}, {"s01", 0}, {"s01", -1}, {"s01", maxHold + 1}} {
+		if _, err := c.Break(t.Context(), b.Shard, b.For); !Refused(err) {
+			t.Errorf("%+v: %v, want a refusal", b, err)
+		}
+	}
+	if err := c.Restore(t.Context(), "s99"); !Refused(err) {
+		t.Errorf("restore s99: %v, want a refusal", err)
+	}
+	if _, err := c.Tokens(t.Context(), ""); !Refused(err) {
+		t.Errorf("token of nobody: %v, want a refusal", err)
+	}
+}
+
+func TestNothingOutlivesTheSupervisor(t *testing.T) {
+	c := up(t)
+	all := c.processes()
+	if err := c.Supervisor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	allGone(t, all)
+	if _, err := c.dir.Find(); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("find: %v, want %q", err, ErrNotRunning)
+	}
+	// What it left behind is no obstacle.
+	c = upIn(t, c.dir, testPlan(t))
+	c.wants(http.StatusNoContent, c.token("acme"), "PUT", "/orders/1", "again")
+}
+
+func TestTheCellEndsWithItsGuard(t *testing.T) {
+	c := up(t)
+	store := c.statusOf(nameStore)
+	// The guard leads the group of all the others.
+	out, err := exec.Command("ps", "-o", "pgid=", "-p", strconv.Itoa(store.PID)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := proc.Of(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	allGone(t, c.processes())
+}
+
+func TestTheStoreComesBackWithItsData(t *testing.T) {
+	c := up(t)
+	token := c.token("acme")
+	c.wants(http.StatusNoContent, token, "PUT", "/orders/1", "hello")
+	store := c.statusOf(nameStore)
+	if err := (proc.Process{PID: store.PID, Start: store.Start}).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// A request that comes meanwhile may be answered with 503; the supervisor holds the socket, so that
+	// none is refused for ever.
+	eventually(t, "acme is served again", func() bool {
+		status, answer := c.ask(token, "GET", "/orders/1", "")
+		if status == http.StatusNotFound || status == http.StatusOK && answer != "hello" {
+			t.Fatalf("status %d, %q", status, answer)
+		}
+		return status == http.StatusOK
+	})
+}
+
+func TestSweepKillsWhatIsLeftAndNobodyElse(t *testing.T) {
+	d := Dir{t.TempDir()}
+	left := exec.Command("sleep", "60")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { left.Wait(); close(ended) }()
+	t.Cleanup(func() { left.Process.Kill(); <-ended })
+	p, err := proc.Of(left.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The second one's pid is that of this test by now, as if it had been given again.
+	err = d.writeJSON(fileRunning, Running{Supervisor: proc.Process{PID: os.Getpid(), Start: "long ago"}, Processes: []ProcessStatus{
+		{Name: "s01", PID: p.PID, Start: p.Start}, {Name: "s02", PID: os.Getpid(), Start: "long ago"}, {Name: "s03"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.sweep(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if _, err := d.traces(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the traces are still there: %v", err)
+	}
+}
+
+func TestACellThatCannotStartSaysWhy(t *testing.T) {
+	d := Dir{t.TempDir()}
+	plan := testPlan(t)
+	self := []string{plan.Worker}
+	plan.Worker = filepath.Join(t.TempDir(), "worker")
+	if err := os.WriteFile(plan.Worker, []byte("#!/bin/sh\nexit 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Up(t.Context(), plan, nil, self); err == nil || !strings.Contains(err.Error(), "not an executable file") {
+		t.Errorf("worker that is no program: %v", err)
+	}
+	if err := os.Chmod(plan.Worker, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := d.Up(t.Context(), plan, nil, self)
+	if err == nil || !strings.Contains(err.Error(), "does not start: exit status 7") {
+		t.Errorf("worker that ends at once: %v", err)
+	}
+	if _, err := d.Find(); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("after it: %v", err)
+	}
+	upIn(t, d, testPlan(t)) // the lock is free, and nothing is half-started
+}
+
+func TestSecretsStayInFilesOfTheirOwner(t *testing.T) {
+	c := up(t)
+	files, err := filepath.Glob(filepath.Join(c.dir.String(), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(c.dir.String(), dirLogs, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(files, logs...) {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %o", f, info.Mode().Perm())
+		}
+	}
+	var keys map[string]string
+	if err := c.dir.readJSON(filePlacementKey, &keys); err != nil {
+		t.Fatal(err)
+	}
+	var settings routerSettings
+	if err := c.dir.readJSON(fileRouter, &settings); err != nil {
+		t.Fatal(err)
+	}
+	secrets := []string{keys["1"], c.Secret, settings.StoreSecret, settings.WorkerSecret}
+	c.wants(http.StatusNoContent, c.token("acme"), "PUT", "/orders/1", "hello")
+	for _, p := range c.processes() {
+		args, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(p.PID)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range secrets {
+			if s == "" || strings.Contains(string(args), s) {
+				t.Errorf("process %d was given a secret as argument", p.PID)
+			}
+		}
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range secrets {
+			if strings.Contains(string(text), s) {
+				t.Errorf("%s shows a secret", log)
+			}
+		}
+	}
+}
+
+// TestAddressesAreGuarded asks every address of a running cell as another user of the machine would, and
+// as a web page would.
+func TestAddressesAreGuarded(t *testing.T) {
+	c := up(t)
+	worker := c.statusOf("s01").Address
+	for _, url := range []string{
+		c.Control + "/v1/status", c.Admin + "/v1/counters", c.Store + "/v1/items?pk=TENANT%23acme",
+		c.Store + "/v1/directory/list?limit=1",
+	} {
+		base, path := url[:strings.Index(url, "/v1")], url[strings.Index(url, "/v1"):]
+		var refused *loopback.StatusError
+		if err := loopback.NewClient(base, "guess").Do(t.Context(), "GET", path, nil, nil); !errors.As(err, &refused) || refused.Status != 401 {
+			t.Errorf("%s without the secret: %v", url, err)
+		}
+		if err := loopback.NewClient(base, c.Secret).Do(t.Context(), "GET", path, nil, nil); err != nil {
+			t.Errorf("%s with the secret: %v", url, err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "rebound.example"
+		req.Header.Set("Authorization", "Bearer "+c.Secret)
+		if got := statusOf(t, req); got != http.StatusForbidden {
+			t.Errorf("%s under a foreign name: status %d, want 403", url, got)
+		}
+	}
+	// A worker believes the router only.
+	req, err := http.NewRequestWithContext(t.Context(), "GET", worker+"/orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Cellwall-Tenant", "acme")
+	req.Header.Set("Cellwall-Shard", "s01")
+	if got := statusOf(t, req); got != http.StatusForbidden {
+		t.Errorf("a worker asked by anybody: status %d, want 403", got)
+	}
+	// The published key is public, and only the public part of it.
+	resp, err := http.Get(c.Issuer + "/keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var set struct{ Keys []map[string]any }
+	if err := json.NewDecoder(resp.Body).Decode(&set); err != nil || len(set.Keys) != 1 {
+		t.Fatalf("keys %v, %v", set, err)
+	}
+	if _, private := set.Keys[0]["d"]; private {
+		t.Error("the issuer publishes its private key")
+	}
+}
+
+func statusOf(t *testing.T, req *http.Request) int {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
