@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,7 +92,7 @@ func (t *Transport) request(ctx context.Context, call routing.Call, req *routing
 	if err != nil {
 		return nil, errors.New("path does not make a URL")
 	}
-	r, err := http.NewRequestWithContext(ctx, req.Method, "/", once{bytes.NewReader(req.Body)})
+	r, err := http.NewRequestWithContext(ctx, req.Method, "/", body(req))
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +100,12 @@ func (t *Transport) request(ctx context.Context, call routing.Call, req *routing
 	r.Host = u.Host
 	r.ContentLength = int64(len(req.Body))
 	r.Header = req.Header.Clone()
+	for _, name := range idempotencyKeys {
+		if values, ok := r.Header[name]; ok {
+			delete(r.Header, name)
+			r.Header[strings.ToLower(name)] = values
+		}
+	}
 	r.Header.Del("Host")
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "") // net/http would put its own name there
@@ -109,9 +116,25 @@ func (t *Transport) request(ctx context.Context, call routing.Call, req *routing
 	return r, nil
 }
 
-// once is a body that net/http cannot rewind. With one that it can, http.Transport sends a request again
-// by itself when a kept-alive connection breaks under it, and takes a POST for repeatable when the
-// client gave it an Idempotency-Key. Whether to repeat is the engine's decision.
+// http.Transport sends a request again by itself when a kept-alive connection breaks under it, if it
+// takes the request for repeatable: a body that it can rewind or none, and either a method that only
+// reads or one of these headers, which come from the client. Whether to repeat is the engine's decision,
+// so a body cannot be rewound, and these names are sent in lower case, where it does not find them.
+var idempotencyKeys = []string{"Idempotency-Key", "X-Idempotency-Key"}
+
+// body is a request's body. An empty one of a method that usually has one must be the one that net/http
+// knows, or it would send the length as unknown.
+func body(req *routing.Request) io.Reader {
+	if len(req.Body) == 0 {
+		switch req.Method {
+		case http.MethodPost, http.MethodPut, http.MethodPatch:
+			return http.NoBody
+		}
+	}
+	return once{bytes.NewReader(req.Body)}
+}
+
+// once is a body that net/http cannot rewind.
 type once struct{ io.Reader }
 
 func (once) Close() error { return nil }
