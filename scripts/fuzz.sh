@@ -13,6 +13,6 @@ fi
 for package in "${packages[@]}"; do
   while read -r target; do
     printf '== %s %s for %s\n' "$package" "$target" "$time"
-    go test "./$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time"
+    go test "./$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x
   done < <(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$package"/*_test.go | sed 's/^func //' | sort)
 done
