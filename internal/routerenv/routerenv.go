@@ -42,8 +42,9 @@ func Parse(getenv func(string) string) (Environment, error) {
 		Directory:       p.text("CELLWALL_DIRECTORY"),
 		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),
 	}
-	p.json("CELLWALL_PER_TENANT", &e.PerTenant, `an object such as {"":2,"whale":4}`)
-	p.perTenant("CELLWALL_PER_TENANT", e.PerTenant, len(e.Shards))
+	if p.json("CELLWALL_PER_TENANT", &e.PerTenant, `an object such as {"":2,"whale":4}`) {
+		p.perTenant("CELLWALL_PER_TENANT", e.PerTenant, len(e.Shards))
+	}
 	p.json("CELLWALL_ROUTES", &e.Routes, `a list such as [{"path":"/*","via":"lambda"}]`)
 	if len(p.faults) > 0 {
 		return Environment{}, errors.Join(p.faults...)
@@ -109,25 +110,27 @@ func (p *parser) shards(name string) []string {
 	return ids
 }
 
-func (p *parser) json(name string, into any, want string) {
+func (p *parser) json(name string, into any, want string) bool {
 	text := p.text(name)
 	if text == "" {
-		return
+		return false
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
 		p.fault(name, "is %q: %v: want %s", text, err, want)
-		return
+		return false
 	}
 	if dec.More() {
 		p.fault(name, "is %q: something follows: want %s", text, want)
+		return false
 	}
+	return true
 }
 
-// perTenant checks the numbers as soon as there is something to check.
+// perTenant checks the numbers against that of the shards, where that is known.
 func (p *parser) perTenant(name string, perTenant map[string]int, shards int) {
-	if perTenant == nil || shards == 0 {
+	if shards == 0 {
 		return
 	}
 	if _, ok := perTenant[""]; !ok {

@@ -12,8 +12,8 @@ import (
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/smithy-go"
 
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/routing"
@@ -96,11 +96,11 @@ func (t *Transport) address(ctx context.Context, shard string) (string, error) {
 	return t.addresses[shard], nil
 }
 
-// classify says of a failed SendMessage whether the message may be in the queue. An error of the
-// client's kind is a refusal; one of the server's kind, or a broken connection, leaves it open.
+// classify says of a failed SendMessage whether the message may be in the queue. An answer in the 400s
+// is a refusal; one in the 500s, or a broken connection, leaves it open.
 func classify(err error) error {
-	var api smithy.APIError
-	if errors.As(err, &api) && api.ErrorFault() == smithy.FaultClient {
+	var answer *awshttp.ResponseError
+	if errors.As(err, &answer) && answer.HTTPStatusCode()/100 == 4 {
 		return fmt.Errorf("%w: %w", routing.ErrNotSent, err)
 	}
 	var connect *net.OpError

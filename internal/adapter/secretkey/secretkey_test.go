@@ -1,0 +1,70 @@
+package secretkey
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+)
+
+// secret is a Client with one secret.
+type secret struct {
+	name, value string
+	err         error
+}
+
+func (s secret) GetSecretValue(_ context.Context, in *secretsmanager.GetSecretValueInput, _ ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	if aws.ToString(in.SecretId) != s.name {
+		return nil, errors.New("no such secret")
+	}
+	return &secretsmanager.GetSecretValueOutput{SecretString: aws.String(s.value)}, nil
+}
+
+const name = "cellwall/orders/eu-1/placement-key"
+
+var (
+	one = strings.Repeat("a1", 32)
+	two = strings.Repeat("B2", 32)
+)
+
+func TestRead(t *testing.T) {
+	client := secret{name: name, value: `{"1":"` + one + `","2":"` + two + `"}`}
+	for version, want := range map[string]byte{"1": 0xa1, "2": 0xb2} {
+		key, err := Read(t.Context(), client, name, version)
+		if err != nil || !bytes.Equal(key, bytes.Repeat([]byte{want}, 32)) {
+			t.Errorf("version %s: %x, %v", version, key, err)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for what, value := range map[string]string{
+		"version missing": `{"2":"` + one + `"}`, "short": `{"1":"` + one[2:] + `"}`, "long": `{"1":"` + one + `00"}`,
+		"not hexadecimal": `{"1":"` + strings.Repeat("zz", 32) + `"}`, "empty": ``, "no object": `"` + one + `"`, "number": `{"1":5}`, "empty key": `{"1":""}`,
+	} {
+		key, err := Read(t.Context(), secret{name: name, value: value}, name, "1")
+		if err == nil || key != nil {
+			t.Errorf("%s: %x", what, key)
+			continue
+		}
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: the error does not name the secret: %v", what, err)
+		}
+		for _, leak := range []string{"a1a1", "zzzz"} {
+			if strings.Contains(err.Error(), leak) {
+				t.Errorf("%s: the error shows the key: %v", what, err)
+			}
+		}
+	}
+	down := errors.New("no route")
+	if _, err := Read(t.Context(), secret{err: down}, name, "1"); !errors.Is(err, down) {
+		t.Errorf("Secrets Manager down: %v", err)
+	}
+}

@@ -1,0 +1,184 @@
+package shardqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+// queues is SQS's API over HTTP, behind the real SDK client.
+type queues struct {
+	mu       sync.Mutex
+	lookups  int
+	messages []map[string]any
+	refuse   func(w http.ResponseWriter) // when set, answers SendMessage
+}
+
+func (q *queues) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var in map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		http.Error(w, err.Error(), 400)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	switch r.Header.Get("X-Amz-Target") {
+	case "AmazonSQS.GetQueueUrl":
+		q.lookups++
+		if in["QueueName"] == "orders-eu-1-gone-work" {
+			fault(w, 400, "com.amazonaws.sqs#QueueDoesNotExist")
+			return
+		}
+		fmt.Fprintf(w, `{"QueueUrl":"https://sqs.example.com/111111111111/%s"}`, in["QueueName"])
+	case "AmazonSQS.SendMessage":
+		q.messages = append(q.messages, in)
+		if q.refuse != nil {
+			q.refuse(w)
+			return
+		}
+		io.WriteString(w, `{"MessageId":"m1"}`)
+	}
+}
+
+func (q *queues) sent() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.messages)
+}
+
+func fault(w http.ResponseWriter, status int, kind string) {
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"__type":%q,"message":"no"}`, kind)
+}
+
+func transport(t *testing.T, q *queues) *Transport {
+	t.Helper()
+	server := httptest.NewServer(q)
+	t.Cleanup(server.Close)
+	client := sqs.New(sqs.Options{
+		Region: "eu-west-1", BaseEndpoint: aws.String(server.URL), DisableMessageChecksumValidation: true,
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	}, Once)
+	return New(client, func(shard string) string { return "orders-eu-1-" + shard + "-work" })
+}
+
+var (
+	call = routing.Call{Tenant: "Ärzte", Epoch: 3, Shard: "s01"}
+	post = &routing.Request{Method: "POST", Path: "/jobs/1", RawQuery: "a=b", Body: []byte("\x00work"),
+		Header: http.Header{"Content-Type": {"text/plain"}, "Authorization": {"Bearer secret"}}}
+)
+
+func TestMessage(t *testing.T) {
+	q := &queues{}
+	tr := transport(t, q)
+	resp, err := tr.Send(t.Context(), call, post)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct{ Job string }
+	if err := json.Unmarshal(resp.Body, &answer); err != nil || answer.Job == "" || resp.Status != 202 {
+		t.Fatalf("answered %d %s", resp.Status, resp.Body)
+	}
+	if strings.Contains(string(resp.Body), "s01") {
+		t.Errorf("the answer names the shard: %s", resp.Body)
+	}
+	got := q.messages[0]
+	if got["QueueUrl"] != "https://sqs.example.com/111111111111/orders-eu-1-s01-work" || got["MessageGroupId"] != names.Tenant("Ärzte") {
+		t.Errorf("sent %v", got)
+	}
+	job, err := routing.ParseJob([]byte(got["MessageBody"].(string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := routing.Job{ID: answer.Job, Tenant: "%C3%84rzte", Epoch: 3, Shard: "s01", Method: "POST", Path: "/jobs/1", RawQuery: "a=b",
+		ContentType: "text/plain", Body: []byte("\x00work")}
+	if diff := cmp.Diff(want, job); diff != "" {
+		t.Errorf("job (-want +got):\n%s", diff)
+	}
+	again, err := tr.Send(t.Context(), call, post)
+	if err != nil || string(again.Body) == string(resp.Body) {
+		t.Errorf("a second job: %s, %v", again.Body, err)
+	}
+	if q.lookups != 1 {
+		t.Errorf("the queue was looked up %d times", q.lookups)
+	}
+}
+
+func TestClassification(t *testing.T) {
+	tests := []struct {
+		name    string
+		refuse  func(http.ResponseWriter)
+		notSent bool
+	}{
+		{"access denied", func(w http.ResponseWriter) { fault(w, 403, "com.amazonaws.sqs#AccessDeniedException") }, true},
+		{"queue is gone", func(w http.ResponseWriter) { fault(w, 400, "com.amazonaws.sqs#QueueDoesNotExist") }, true},
+		{"throttled", func(w http.ResponseWriter) { fault(w, 400, "com.amazonaws.sqs#RequestThrottled") }, true},
+		{"internal error", func(w http.ResponseWriter) { fault(w, 500, "com.amazonaws.sqs#InternalFailure") }, false},
+		{"connection breaks", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			q := &queues{refuse: test.refuse}
+			_, err := transport(t, q).Send(t.Context(), call, post)
+			if err == nil || errors.Is(err, routing.ErrNotSent) != test.notSent {
+				t.Errorf("not sent: want %t, got %v", test.notSent, err)
+			}
+			if n := q.sent(); n != 1 {
+				t.Errorf("%d messages: the SDK repeated it", n)
+			}
+		})
+	}
+}
+
+func TestUnknownQueueIsNotSent(t *testing.T) {
+	q := &queues{}
+	gone := call
+	gone.Shard = "gone"
+	if _, err := transport(t, q).Send(t.Context(), gone, post); !errors.Is(err, routing.ErrNotSent) || q.sent() > 0 {
+		t.Errorf("%v, %d messages", err, q.sent())
+	}
+}
+
+func TestTooLargeIsNotSent(t *testing.T) {
+	q := &queues{}
+	large := *post
+	large.Body = make([]byte, maxMessage*3/4)
+	if _, err := transport(t, q).Send(t.Context(), call, &large); !errors.Is(err, routing.ErrTooLarge) || q.sent() > 0 {
+		t.Errorf("%v, %d messages", err, q.sent())
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	q := &queues{}
+	tr := transport(t, q)
+	var wg sync.WaitGroup
+	for n := range 16 {
+		wg.Go(func() {
+			c := call
+			c.Shard = fmt.Sprintf("s%02d", n%4)
+			if _, err := tr.Send(context.Background(), c, post); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := q.sent(); n != 16 {
+		t.Errorf("%d messages", n)
+	}
+}
