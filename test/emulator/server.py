@@ -49,6 +49,7 @@ def main() -> None:
     listening.listen(128)
     port = listening.getsockname()[1]
     os.environ["MOTO_PORT"] = str(port)
+    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # AWS's own, which roles are given
 
     import moto.cloudformation.urls
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from botocore import xform_name
+
 from ..cloudformation.call import call
 from ..cloudformation.errors import ValidationError
 from ..cloudformation.handler import Handler, Made, Place, changed, resource
@@ -11,7 +13,7 @@ from .tags import mapping, without
 
 @resource("AWS::S3::Bucket")
 class Bucket(Handler):
-    _APART = {"BucketName", "Tags", "VersioningConfiguration", "BucketEncryption", "PublicAccessBlockConfiguration", "LifecycleConfiguration", "OwnershipControls"}
+    _APART = {"BucketName", "Tags", "VersioningConfiguration", "BucketEncryption", "PublicAccessBlockConfiguration", "LifecycleConfiguration", "OwnershipControls", "AccessControl"}
 
     def create(self, at: Place, p: dict[str, Any]) -> Made:
         s3, name = at.client("s3"), p.get("BucketName") or at.name(63).lower()
@@ -42,6 +44,8 @@ class Bucket(Handler):
             call(s3, "PutPublicAccessBlock", Bucket=name, PublicAccessBlockConfiguration=p["PublicAccessBlockConfiguration"])
         if "OwnershipControls" in p:
             call(s3, "PutBucketOwnershipControls", Bucket=name, OwnershipControls=p["OwnershipControls"])
+        if "AccessControl" in p:  # LogDeliveryWrite is log-delivery-write
+            s3.put_bucket_acl(Bucket=name, ACL=xform_name(p["AccessControl"], "-"))
         if "Tags" in p:
             s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": p["Tags"]})
         if "BucketEncryption" in p:
