@@ -17,7 +17,7 @@ type finding struct {
 	reason   string
 	limit    *Limit
 	shards   []int32
-	weak     bool // shared over weak edges only
+	bond     bond // the strongest over which it is shared
 }
 
 // Run audits stacks. It cannot fail: what it cannot judge is a review item.
@@ -67,7 +67,7 @@ func (g *graph) shareFindings() []finding {
 		return nil
 	}
 	g.findRouterGroups()
-	strong, all := g.share(false), g.share(true)
+	by := [...]*sharers{strong: g.share(strong), order: g.share(order), observed: g.share(observed)}
 	inCell := map[place]int{}
 	for _, s := range g.shards {
 		inCell[place{Service: s.Service, Cell: s.Cell}]++
@@ -75,14 +75,15 @@ func (g *graph) shareFindings() []finding {
 	var out []finding
 	for i := range int32(len(g.nodes)) {
 		n := &g.nodes[i]
-		if n.kind != resourceNode && n.kind != externalNode || !all.shared(i) {
+		if n.kind != resourceNode && n.kind != externalNode || !by[observed].shared(i) {
 			continue
 		}
-		f := finding{node: i, shards: strong.of(i)}
-		if !strong.shared(i) {
-			f.weak, f.shards = true, all.of(i)
+		f := finding{node: i}
+		for !by[f.bond].shared(i) {
+			f.bond++
 		}
-		g.judge(&f, strong)
+		f.shards = by[f.bond].of(i)
+		g.judge(&f, by[f.bond])
 		f.message = g.dependMessage(&f, inCell)
 		out = append(out, f)
 	}
@@ -107,8 +108,13 @@ func (g *graph) judge(f *finding, s *sharers) {
 		f.level, f.reason = Info, reason
 		return
 	}
-	if f.weak {
-		f.level, f.reason = Info, "only alarms, dashboards, trust policies or deployment order lead to it: no request does"
+	switch f.bond {
+	case order:
+		f.rule, f.level = &ruleOrder, ruleOrder.level
+		f.reason = "only DependsOn leads to it: no request does, but a failed update of it holds back the shards behind it"
+		return
+	case observed:
+		f.level, f.reason = Info, "only alarms, dashboards or trust policies lead to it: no request does"
 		return
 	}
 	for _, whole := range g.named(f.node, t.partOf) {
@@ -179,7 +185,10 @@ func (g *graph) pathOf(n *node) string {
 // write turns findings into their public form, with paths.
 func (g *graph) write(found []finding) []Finding {
 	out := make([]Finding, len(found))
-	wants := [2][][]int{make([][]int, len(g.shards)), make([][]int, len(g.shards))} // by weak and shard: findings
+	var wants [observed + 1][][]int // by bond and shard: findings
+	for b := range wants {
+		wants[b] = make([][]int, len(g.shards))
+	}
 	for i, f := range found {
 		out[i] = Finding{Rule: f.rule.id, Level: f.level, Message: f.message, Reason: f.reason, Limit: f.limit, Fix: f.rule.fix, Resource: g.where(&f)}
 		if f.level == Info {
@@ -187,21 +196,17 @@ func (g *graph) write(found []finding) []Finding {
 		}
 		for _, shard := range f.shards {
 			out[i].Shards = append(out[i].Shards, g.shards[shard])
-			k := 0
-			if f.weak {
-				k = 1
-			}
-			wants[k][shard] = append(wants[k][shard], i)
+			wants[f.bond][shard] = append(wants[f.bond][shard], i)
 		}
 	}
 	s := g.searcher()
 	for shard := range g.shards {
-		for k, weak := range []bool{false, true} {
-			if len(wants[k][shard]) == 0 {
+		for b := range wants {
+			if len(wants[b][shard]) == 0 {
 				continue
 			}
-			s.search(int32(shard), weak)
-			for _, i := range wants[k][shard] {
+			s.search(int32(shard), bond(b))
+			for _, i := range wants[b][shard] {
 				out[i].Paths = append(out[i].Paths, Path{g.shards[shard], g.steps(s.path(found[i].node))})
 			}
 		}

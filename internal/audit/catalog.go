@@ -45,7 +45,7 @@ var (
 	ruleLogs     = rule{"SI005", Warning, "log group", "give each shard its own: throttling and a flood of one shard hide the others"}
 	ruleBuild    = rule{"SI006", Warning, "launch template, layer or image", "give each shard its own version, so that a bad one reaches one shard at a time"}
 	ruleOther    = rule{"SI000", Warning, "resource", "give each shard its own, or say why it may be shared"}
-	ruleOrder    = rule{"SI007", Warning, "deployment order", "remove the DependsOn: a failed update of the one holds back the others"}
+	ruleOrder    = rule{"SI007", Warning, "resource, in deployment order,", "give each shard a stack of its own, or remove the DependsOn"}
 	ruleNetwork  = rule{"SI008", Info, "network", "nothing to do unless the cell's own network is not isolation enough: a shard is no network boundary"}
 
 	ruleTargetGroups = rule{"QT001", Fatal, "target groups per load balancer", "split the shards over more load balancers (shard.http.ingress: per-shard, or grouped with fewer shards each)"}

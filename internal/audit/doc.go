@@ -21,9 +21,9 @@
 //  3. A grant (an IAM statement's resources) lets its holder use something. A shard's grant is a
 //     reference. A grant held by nobody's resource to a shard's resource is no fate of anyone: a
 //     router that may call every shard does not fail with one of them.
-//  4. A weak edge is a tie that no request travels: deployment order (DependsOn), and what only alarms,
-//     dashboards, backups and trust policies name. What is shared over weak edges alone is listed
-//     below the level of a shared data path.
+//  4. Some ties no request travels: deployment order (DependsOn), and what only alarms, dashboards,
+//     backups and trust policies name. What is shared over these alone is listed below the level of a
+//     shared data path.
 //  5. A value passes through parameters, outputs, exports, conditions and SSM parameters; they are
 //     steps of a path. Of these only the SSM parameter is a resource and is judged as one.
 //

@@ -58,11 +58,20 @@ const (
 var howNames = [...]string{"Ref", "Fn::GetAtt", "Fn::ImportValue", "Fn::GetStackOutput", "SSM parameter type",
 	"dynamic reference", "name", "ARN", "id", "Condition", "DependsOn", "nested stack", "ARN", "attached by"}
 
+// bond is how strong an edge is. A question about bonds up to one includes the stronger ones.
+type bond uint8
+
+const (
+	strong   bond = iota // requests travel it, or what serves them needs it
+	order                // it is deployed later
+	observed             // it only watches, or is only let in
+)
+
 // edge says: when to fails, its owner fails.
 type edge struct {
 	to   int32
 	how  how
-	weak bool
+	bond bond
 	at   string // property path of the reference
 }
 
@@ -147,24 +156,14 @@ func firstKey(at string) string {
 }
 
 // finish sorts the edges and drops the double ones, so that the graph is the same whatever the order in
-// which it was built. Of equal edges the strong one stays, in the order of how.
+// which it was built. The strongest of parallel edges comes first, so paths prefer it.
 func (g *graph) finish() {
 	for i, es := range g.out {
 		slices.SortFunc(es, func(a, b edge) int {
-			return cmp.Or(cmp.Compare(a.to, b.to), compareBool(a.weak, b.weak), cmp.Compare(a.how, b.how), strings.Compare(a.at, b.at))
+			return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.bond, b.bond), cmp.Compare(a.how, b.how), strings.Compare(a.at, b.at))
 		})
 		g.out[i] = slices.CompactFunc(es, func(a, b edge) bool {
-			return a.to == b.to && a.weak == b.weak && a.how == b.how && a.at == b.at
+			return a.to == b.to && a.bond == b.bond && a.how == b.how && a.at == b.at
 		})
 	}
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func parse(t interface{ Fatal(...any) }, v any) template.Template {
 }
 
 // reach is who depends on each node, by one plain search for each shard.
-func reach(g *graph, weak bool) []map[int32]int {
+func reach(g *graph, most bond) []map[int32]int {
 	out := make([]map[int32]int, len(g.nodes)) // node to shard to distance
 	for i := range out {
 		out[i] = map[int32]int{}
@@ -106,7 +107,7 @@ func reach(g *graph, weak bool) []map[int32]int {
 			v := queue[0]
 			queue = queue[1:]
 			for _, e := range g.out[v] {
-				if _, seen := out[e.to][shard]; !seen && (weak || !e.weak) {
+				if _, seen := out[e.to][shard]; !seen && e.bond <= most {
 					out[e.to][shard] = out[v][shard] + 1
 					queue = append(queue, e.to)
 				}
@@ -119,21 +120,17 @@ func reach(g *graph, weak bool) []map[int32]int {
 func TestComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := build(randomInput(t))
-		strong, all := reach(g, false), reach(g, true)
+		by := [][]map[int32]int{reach(g, strong), reach(g, order), reach(g, observed)}
 		want := map[int32][]int32{}
 		for i := range g.nodes {
 			if k := g.nodes[i].kind; k != resourceNode && k != externalNode {
 				continue
 			}
-			sharers := strong[i]
-			if len(sharers) < 2 {
-				sharers = all[i]
-			}
-			if len(sharers) > 1 {
-				for s := range sharers {
-					want[int32(i)] = append(want[int32(i)], s)
+			for _, reached := range by {
+				if len(reached[i]) > 1 {
+					want[int32(i)] = slices.Sorted(maps.Keys(reached[i]))
+					break
 				}
-				slices.Sort(want[int32(i)])
 			}
 		}
 		found := g.shareFindings()
@@ -152,11 +149,11 @@ func TestComplete(t *testing.T) {
 func TestWitnessed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := build(randomInput(t))
-		for _, weak := range []bool{false, true} {
-			want := reach(g, weak)
+		for most := strong; most <= observed; most++ {
+			want := reach(g, most)
 			s := g.searcher()
 			for shard := range int32(len(g.shards)) {
-				s.search(shard, weak)
+				s.search(shard, most)
 				for i := range int32(len(g.nodes)) {
 					hops := s.path(i)
 					dist, reached := want[i][shard]
@@ -173,7 +170,7 @@ func TestWitnessed(t *testing.T) {
 						t.Fatal("a path with wrong ends")
 					}
 					for k := 1; k < len(hops); k++ {
-						if hops[k].edge.to != hops[k].node || hops[k].edge.weak && !weak || !slices.Contains(g.out[hops[k-1].node], *hops[k].edge) {
+						if hops[k].edge.to != hops[k].node || hops[k].edge.bond > most || !slices.Contains(g.out[hops[k-1].node], *hops[k].edge) {
 							t.Fatal("a step that is no edge")
 						}
 					}

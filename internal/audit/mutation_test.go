@@ -298,6 +298,32 @@ func TestNeighbourMutants(t *testing.T) {
 	}
 }
 
+// TestTiesWithoutRequests shares one table over ties that no request travels.
+func TestTiesWithoutRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		tie         func(s stackSet, shard, prefix string)
+		rule, level string
+	}{
+		"DependsOn": {func(s stackSet, _, p string) {
+			s.section("everything", "Resources")[p+"Worker"].(object)["DependsOn"] = []string{"Shared"}
+		}, "SI007", "warning"},
+		"alarm": {func(s stackSet, sh, p string) {
+			s.put("everything", p+"Alarm", "AWS::CloudWatch::Alarm", object{"Tags": tags(sh), "Dimensions": []any{object{"Name": "t", "Value": object{"Ref": "Shared"}}}})
+		}, "SD002", "info"},
+	} {
+		s, place := cleanFleet(true)
+		s.put("everything", "Shared", "AWS::DynamoDB::Table", object{})
+		for _, sh := range []string{"s01", "s03"} {
+			_, p := place(sh)
+			c.tie(s, sh, p)
+		}
+		r := s.run(t)
+		if len(r.Findings) != 1 || r.Findings[0].Rule != c.rule || r.Findings[0].Level.String() != c.level || !slices.Equal(shardIDs(r.Findings[0]), []string{"s01", "s03"}) {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
+	}
+}
+
 // attachmentMutants share one thing by attaching each shard to it, from the core stack and from the
 // shard's own.
 var attachmentMutants = []struct {

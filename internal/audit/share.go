@@ -49,9 +49,9 @@ func (s *sharers) covers(i, j int32) bool {
 	return true
 }
 
-// share finds who depends on what, over strong edges or over all.
-func (g *graph) share(weak bool) *sharers {
-	comp, count := g.components(weak)
+// share finds who depends on what, over edges of that bond or a stronger one.
+func (g *graph) share(most bond) *sharers {
+	comp, count := g.components(most)
 	s := &sharers{words: (len(g.shards) + 63) / 64, comp: comp}
 	s.bits = make([]uint64, count*s.words)
 	members := make([][]int32, count)
@@ -67,7 +67,7 @@ func (g *graph) share(weak bool) *sharers {
 		from := s.bits[c*s.words : (c+1)*s.words]
 		for _, i := range members[c] {
 			for _, e := range g.out[i] {
-				if e.weak && !weak || comp[e.to] == int32(c) {
+				if e.bond > most || comp[e.to] == int32(c) {
 					continue
 				}
 				to := s.set(e.to)
@@ -82,7 +82,7 @@ func (g *graph) share(weak bool) *sharers {
 
 // components are the strongly connected components after Tarjan, without recursion: a chain of
 // references may be as long as the input.
-func (g *graph) components(weak bool) (comp []int32, count int) {
+func (g *graph) components(most bond) (comp []int32, count int) {
 	const unseen = -1
 	n := len(g.nodes)
 	comp = make([]int32, n)
@@ -106,7 +106,7 @@ func (g *graph) components(weak bool) (comp []int32, count int) {
 				clock++
 				open = append(open, v)
 			}
-			if w, ok := g.step(v, next, weak); ok {
+			if w, ok := g.step(v, next, most); ok {
 				switch {
 				case index[w] == unseen:
 					path = append(path, w)
@@ -138,11 +138,11 @@ func (g *graph) components(weak bool) (comp []int32, count int) {
 }
 
 // step is the next edge of v to follow.
-func (g *graph) step(v int32, next []int32, weak bool) (int32, bool) {
+func (g *graph) step(v int32, next []int32, most bond) (int32, bool) {
 	for int(next[v]) < len(g.out[v]) {
 		e := g.out[v][next[v]]
 		next[v]++
-		if weak || !e.weak {
+		if e.bond <= most {
 			return e.to, true
 		}
 	}
@@ -172,7 +172,7 @@ func (g *graph) searcher() *searcher {
 }
 
 // search walks breadth first from all resources of the shard at once.
-func (s *searcher) search(shard int32, weak bool) {
+func (s *searcher) search(shard int32, most bond) {
 	s.run++
 	s.queue = append(s.queue[:0], s.roots[shard]...)
 	for _, i := range s.queue {
@@ -181,7 +181,7 @@ func (s *searcher) search(shard int32, weak bool) {
 	for head := 0; head < len(s.queue); head++ {
 		v := s.queue[head]
 		for k, e := range s.out[v] {
-			if e.weak && !weak || s.mark[e.to] == s.run {
+			if e.bond > most || s.mark[e.to] == s.run {
 				continue
 			}
 			s.mark[e.to], s.from[e.to], s.by[e.to] = s.run, v, int32(k)

@@ -31,7 +31,7 @@ func (b *builder) refer(from, to int32, h how, path []string) {
 	case tieReference:
 		b.out[from] = append(b.out[from], edge{to: to, how: h, at: at})
 	case tieWeak:
-		b.out[from] = append(b.out[from], edge{to: to, how: h, at: at, weak: true})
+		b.out[from] = append(b.out[from], edge{to: to, how: h, at: at, bond: observed})
 	default:
 		b.pending = append(b.pending, tied{from, to, h, at, t})
 	}

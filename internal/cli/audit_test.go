@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/audit"
+)
+
+const auditFixtures = "../audit/testdata/"
+
+func TestAudit(t *testing.T) {
+	status, out, errw := command("", "audit", auditFixtures+"core-rule")
+	if status != ExitFound || !strings.Contains(out, "error    SD001  3 of 3 shards of cell orders-eu-1 depend on load balancer") {
+		t.Errorf("status %d, %s%s", status, out, errw)
+	}
+	if errw != "error: the audit has 1 finding at or above error\n" {
+		t.Errorf("standard error %q", errw)
+	}
+
+	status, out, errw = command("", "audit", "--json", auditFixtures+"assembly-ssm-rule")
+	var r audit.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if status != ExitFound || r.Schema != audit.Schema || r.Findings[0].Rule != "SD001" || r.Findings[0].Level != audit.Error || len(r.Findings[0].Paths) != 2 {
+		t.Errorf("status %d, %s%s", status, out, errw)
+	}
+	// the keys that docs/audit.md documents
+	var raw map[string]any
+	if err := json.Unmarshal([]byte(out), &raw); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"schema", "summary", "findings", "pools", "skipped"} {
+		if _, ok := raw[key]; !ok {
+			t.Errorf("no %q in the report", key)
+		}
+	}
+}
+
+func TestAuditThreshold(t *testing.T) {
+	dir := t.TempDir()
+	for _, s := range []string{"1", "2"} {
+		text := `{"Resources": {"F": {"Type": "AWS::Lambda::Function", "Properties": {"Role": "arn:aws:iam::111111111111:role/everyone"}}}}`
+		if err := os.WriteFile(filepath.Join(dir, "o-c-shard-"+s+".json"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for level, want := range map[string]int{"error": ExitDone, "warning": ExitFound, "review": ExitFound} {
+		if status, out, errw := command("", "audit", "--fail-on", level, dir); status != want {
+			t.Errorf("--fail-on %s: status %d, want %d\n%s%s", level, status, want, out, errw)
+		}
+	}
+}
+
+func TestAuditTakesLimitsFromTheFleet(t *testing.T) {
+	sample, err := os.ReadFile("../../fleet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// the fixture does not know its account, so that the default limit of 1,000 holds with any fleet
+	status, _, errw := command("", "audit", "--fleet", "../../fleet.yaml", auditFixtures+"concurrency")
+	if status != ExitFound {
+		t.Errorf("status %d, %s", status, errw)
+	}
+	dir := t.TempDir()
+	manifest := `{"artifacts": {"s": {"type": "aws:cloudformation:stack", "environment": "aws://222222222222/eu-west-1", "properties": {"templateFile": "s.json", "stackName": "orders-eu-1-shard-s01"}}}}`
+	for name, text := range map[string]string{"manifest.json": manifest,
+		"s.json": `{"Resources": {"F": {"Type": "AWS::Lambda::Function", "Properties": {"ReservedConcurrentExecutions": 901}}}}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, out, _ := command("", "audit", dir); status != ExitFound {
+		t.Errorf("without a fleet: status %d, %s", status, out)
+	}
+	if !strings.Contains(string(sample), `"222222222222": {lambdaConcurrency: 3000}`) {
+		t.Fatal("the sample fleet does not say what this test expects of it")
+	}
+	if status, out, errw := command("", "audit", "--fleet", "../../fleet.yaml", dir); status != ExitDone || !strings.Contains(out, "3000 − 100 kept free − 901 reserved by 1 function = 1999 left") {
+		t.Errorf("with the fleet: status %d, %s%s", status, out, errw)
+	}
+}
+
+func TestAuditRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		d := filepath.Join(dir, strings.ReplaceAll(name, ".", "-"))
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(d, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	file := filepath.Join(write("a.txt", ""), "a.txt")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "accepts 1 arg(s), received 0"},
+		{[]string{dir + "/nowhere"}, "there is no directory"},
+		{[]string{file}, "is a file, not a directory"},
+		{[]string{filepath.Dir(file)}, "no manifest.json of a cloud assembly and no CloudFormation template"},
+		{[]string{write("manifest.json", "{")}, "manifest.json: 1:2: the text ends in the middle of a value"},
+		{[]string{write("t.yaml", "Resources: [")}, "t.yaml: not YAML"},
+		{[]string{"--fail-on", "fatal", auditFixtures + "cycle"}, `--fail-on "fatal" is no level`},
+		{[]string{"--fail", auditFixtures + "cycle"}, "unknown flag: --fail"},
+		{[]string{"--fleet", "nowhere.yaml", auditFixtures + "cycle"}, "nowhere.yaml"},
+	} {
+		status, out, errw := command("", slices.Concat([]string{"audit"}, c.args)...)
+		if status != ExitUsage || out != "" || !strings.Contains(errw, c.want) || !strings.Contains(errw, "hint:") && !strings.Contains(c.want, "no level") {
+			t.Errorf("%q: status %d, want %q in %q, output %q", c.args, status, c.want, errw, out)
+		}
+	}
+}
