@@ -17,8 +17,28 @@ import (
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
 
-func TestServesItsTenantsAndNobodyElse(t *testing.T) {
+// TestOneCell puts all to one cell that leaves it as good as new, since starting one takes a while.
+func TestOneCell(t *testing.T) {
 	c := up(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *cell)
+	}{
+		{"ServesItsTenantsAndNobodyElse", servesItsTenantsAndNobodyElse},
+		{"ASecondUpIsRefused", aSecondUpIsRefused},
+		{"BreakRefuses", breakRefuses},
+		{"SecretsStayInFilesOfTheirOwner", secretsStayInFilesOfTheirOwner},
+		{"AddressesAreGuarded", addressesAreGuarded},
+		{"ABrokenShardStaysDownUntilItIsRestored", aBrokenShardStaysDownUntilItIsRestored},
+		{"ABreakEndsByItself", aBreakEndsByItself},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.run(t, &cell{c.Running, t, c.dir})
+		})
+	}
+}
+
+func servesItsTenantsAndNobodyElse(t *testing.T, c *cell) {
 	acme, other := c.token("acme"), c.token("ümbrella")
 	c.wants(http.StatusNoContent, acme, "PUT", "/orders/1", "hello")
 	if got := c.wants(http.StatusOK, acme, "GET", "/orders/1", ""); got != "hello" {
@@ -48,13 +68,12 @@ func TestServesItsTenantsAndNobodyElse(t *testing.T) {
 	}
 }
 
-func TestASecondUpIsRefused(t *testing.T) {
-	c := up(t)
+func aSecondUpIsRefused(t *testing.T, c *cell) {
 	plan := testPlan(t)
 	if _, _, err := c.dir.Up(t.Context(), plan, nil, []string{plan.Worker}); !errors.Is(err, ErrRunning) {
 		t.Errorf("second up: %v, want %q", err, ErrRunning)
 	}
-	c.wants(http.StatusNotFound, c.token("acme"), "GET", "/orders/1", "")
+	c.wants(http.StatusOK, c.token("acme"), "GET", "/orders", "") // the first one goes on
 }
 
 func TestDataAndPlacementSurviveDownAndUp(t *testing.T) {
@@ -157,8 +176,8 @@ func TestPoisonKillsOneWorkerOnly(t *testing.T) {
 	c.wants(http.StatusNoContent, token, "PUT", "/orders/1", "after the poison")
 }
 
-func TestABrokenShardStaysDownUntilItIsRestored(t *testing.T) {
-	c := up(t)
+func aBrokenShardStaysDownUntilItIsRestored(t *testing.T, c *cell) {
+	starts := c.statusOf("s02").Starts
 	b, err := c.Break(t.Context(), "s02", maxHold)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +195,7 @@ func TestABrokenShardStaysDownUntilItIsRestored(t *testing.T) {
 			c.wants(http.StatusNoContent, token, "PUT", "/orders/1", "while s02 is down")
 		}
 	}
-	if now := c.statusOf("s02"); now.State != string(childHeld) || now.Starts != 1 {
+	if now := c.statusOf("s02"); now.State != string(childHeld) || now.Starts != starts {
 		t.Errorf("during the break: %+v", now)
 	}
 	if again, err := c.Break(t.Context(), "s02", maxHold); err != nil || again.PID != 0 {
@@ -188,13 +207,12 @@ func TestABrokenShardStaysDownUntilItIsRestored(t *testing.T) {
 	if err := c.AwaitShard(t.Context(), "s02"); err != nil {
 		t.Fatal(err)
 	}
-	if now := c.statusOf("s02"); now.Starts != 2 || now.HeldUntil != nil {
+	if now := c.statusOf("s02"); now.Starts != starts+1 || now.HeldUntil != nil {
 		t.Errorf("after the break: %+v", now)
 	}
 }
 
-func TestABreakEndsByItself(t *testing.T) {
-	c := up(t)
+func aBreakEndsByItself(t *testing.T, c *cell) {
 	if _, err := c.Break(t.Context(), "s02", 50*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +221,7 @@ func TestABreakEndsByItself(t *testing.T) {
 	}
 }
 
-func TestBreakRefuses(t *testing.T) {
-	c := up(t)
+func breakRefuses(t *testing.T, c *cell) {
 	for _, b := range []breakRequest{{"s99", time.Second}, {"", time.Second}, {"router", time.Second}, {"s01", 0}, {"s01", -1}, {"s01", maxHold + 1}} {
 		if _, err := c.Break(t.Context(), b.Shard, b.For); !Refused(err) {
 			t.Errorf("%+v: %v, want a refusal", b, err)
@@ -327,8 +344,7 @@ func TestACellThatCannotStartSaysWhy(t *testing.T) {
 	upIn(t, d, testPlan(t)) // the lock is free, and nothing is half-started
 }
 
-func TestSecretsStayInFilesOfTheirOwner(t *testing.T) {
-	c := up(t)
+func secretsStayInFilesOfTheirOwner(t *testing.T, c *cell) {
 	files, err := filepath.Glob(filepath.Join(c.dir.String(), "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -380,10 +396,9 @@ func TestSecretsStayInFilesOfTheirOwner(t *testing.T) {
 	}
 }
 
-// TestAddressesAreGuarded asks every address of a running cell as another user of the machine would, and
+// addressesAreGuarded asks every address of a running cell as another user of the machine would, and
 // as a web page would.
-func TestAddressesAreGuarded(t *testing.T) {
-	c := up(t)
+func addressesAreGuarded(t *testing.T, c *cell) {
 	worker := c.statusOf("s01").Address
 	for _, url := range []string{
 		c.Control + "/v1/status", c.Admin + "/v1/counters", c.Store + "/v1/items?pk=TENANT%23acme",

@@ -1,6 +1,7 @@
 package localcell
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -70,6 +72,8 @@ func process(ctx context.Context, args []string) error {
 func testPlan(t *testing.T) Plan {
 	t.Helper()
 	t.Setenv(asProcess, "1")
+	// The race detector waits a second at the end of each process, for races that are still to be printed.
+	t.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +125,7 @@ func upIn(t *testing.T, d Dir, plan Plan) *cell {
 			t.Errorf("down: %v", err)
 		}
 		allGone(t, processes)
+		noRaces(t, d)
 	})
 	return &cell{r, t, d}
 }
@@ -130,6 +135,24 @@ func allGone(t *testing.T, processes []proc.Process) {
 	eventually(t, "every process is gone", func() bool {
 		return !slices.ContainsFunc(processes, proc.Process.Alive)
 	})
+}
+
+// noRaces looks into the logs of the cell's processes, which run under this test's race detector.
+func noRaces(t *testing.T, d Dir) {
+	t.Helper()
+	logs, err := filepath.Glob(d.Log("*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("DATA RACE")) {
+			t.Errorf("%s:\n%s", log, text)
+		}
+	}
 }
 
 func eventually(t *testing.T, what string, holds func() bool) {

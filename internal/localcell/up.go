@@ -36,12 +36,9 @@ func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string)
 	if err := d.create(); err != nil {
 		return nil, 0, err
 	}
-	lock, err := proc.TryLock(d.file(fileLock))
+	lock, err := d.lock()
 	if err != nil {
 		return nil, 0, err
-	}
-	if lock == nil {
-		return nil, 0, fmt.Errorf("%w (%s)", ErrRunning, d)
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }() // the supervisor has it, too, by then
 	if err := d.sweep(); err != nil {
@@ -55,6 +52,23 @@ func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string)
 	}
 	r, err = d.Find()
 	return r, added, err
+}
+
+// lock takes the state directory's lock. ErrRunning when a cell runs there. A supervisor that was killed
+// holds it for a moment longer than it seems alive, until the last of its threads has ended.
+func (d Dir) lock() (*proc.Lock, error) {
+	for deadline := time.Now().Add(lockLimit); ; time.Sleep(checkEvery) {
+		lock, err := proc.TryLock(d.file(fileLock))
+		if err != nil || lock != nil {
+			return lock, err
+		}
+		if r, err := d.traces(); err == nil && r.Supervisor.Alive() {
+			return nil, fmt.Errorf("%w (%s)", ErrRunning, d)
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("another command is starting or stopping the cell in %s; try again in a moment", d)
+		}
+	}
 }
 
 // sweep ends what a cell that died left behind: its guard has killed its processes, unless that was
@@ -207,12 +221,9 @@ func (d Dir) Down(ctx context.Context, purge bool) error {
 	if _, absent := os.Stat(d.file(fileLock)); errors.Is(absent, fs.ErrNotExist) {
 		return err // nothing was ever here
 	}
-	lock, lockErr := proc.TryLock(d.file(fileLock))
+	lock, lockErr := d.lock()
 	if lockErr != nil {
 		return lockErr
-	}
-	if lock == nil {
-		return fmt.Errorf("another command is starting or stopping the cell in %s; try again in a moment", d)
 	}
 	err = errors.Join(err, d.sweep())
 	if purge {

@@ -1,0 +1,316 @@
+package localcell
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/placement"
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+func TestNewPlan(t *testing.T) {
+	f, err := fleet.Load("../../fleet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(f, "", "/worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Cell != "eu-1" || len(p.Topology.Shards) != 16 || p.Topology.Shards[6] != "s07" {
+		t.Errorf("by default: cell %s with shards %v", p.Cell, p.Topology.Shards)
+	}
+	if diff := cmp.Diff(map[string]int{"": 2, "whale": 4}, p.Topology.KBySize); diff != "" {
+		t.Errorf("k by size (-want +got):\n%s", diff)
+	}
+	if p, err = NewPlan(f, "eu-canary", "/worker"); err != nil || p.Cell != "eu-canary" || len(p.Topology.Shards) != 4 {
+		t.Errorf("by name: %+v, %v", p, err)
+	}
+	if _, err := NewPlan(f, "nowhere", "/worker"); err == nil || !strings.Contains(err.Error(), "eu-canary") {
+		t.Errorf("a cell that is not there: %v", err)
+	}
+}
+
+func TestAChangedTopologyIsRefused(t *testing.T) {
+	d := Dir{t.TempDir()}
+	plan := testPlan(t)
+	if err := d.settle(plan.Topology); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.settle(testPlan(t).Topology); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	for name, change := range map[string]func(*Topology){
+		"scheme":      func(t *Topology) { t.Scheme = "hmac/v1" },
+		"shard added": func(t *Topology) { t.Shards = append(t.Shards, "s04") },
+		"order":       func(t *Topology) { t.Shards = []string{"s02", "s01", "s03"} },
+		"k":           func(t *Topology) { t.KBySize = map[string]int{"": 3} },
+		"key":         func(t *Topology) { t.KeyVersion = "2" },
+	} {
+		changed := testPlan(t).Topology
+		change(&changed)
+		if err := d.settle(changed); !errors.Is(err, ErrTopology) {
+			t.Errorf("%s: %v, want %q", name, err, ErrTopology)
+		}
+	}
+}
+
+func TestPlacementKey(t *testing.T) {
+	d := Dir{t.TempDir()}
+	key, err := d.placementKey("1")
+	if err != nil || len(key) != keyBytes {
+		t.Fatalf("new key: %d bytes, %v", len(key), err)
+	}
+	again, err := d.placementKey("1")
+	if err != nil || string(again) != string(key) {
+		t.Errorf("the key changed, %v", err)
+	}
+	if _, err := d.placementKey("2"); err == nil {
+		t.Error("a version that is not there was found")
+	}
+	path := d.file(filePlacementKey)
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.placementKey("1"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a key that others can read: %v", err)
+	}
+	for _, text := range []string{"", "{", `{"1":"abcd"}`, `{"1":"` + strings.Repeat("x", 64) + `"}`} {
+		if err := d.write(filePlacementKey, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.placementKey("1")
+		if err == nil {
+			t.Errorf("key file %q is accepted", text)
+		} else if strings.Contains(err.Error(), "xxxx") || strings.Contains(err.Error(), "abcd") {
+			t.Errorf("the error shows the key: %v", err)
+		}
+	}
+}
+
+// TestPlacementIsTheRouters compares the operator's view with the scheme itself.
+func TestPlacementIsTheRouters(t *testing.T) {
+	d := Dir{t.TempDir()}
+	topology := testPlan(t).Topology
+	topology.KBySize["whale"] = 3
+	if err := d.settle(topology); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Placement(); err == nil {
+		t.Error("placement without a key")
+	}
+	key, err := d.placementKey("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Placement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	placer, err := placement.New(placement.RendezvousV1, key, []placement.Shard{{ID: "s01", Weight: 1}, {ID: "s02", Weight: 1}, {ID: "s03", Weight: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, k := range map[string]int{"": 2, "whale": 3} {
+		subsets, err := placer.PerTenant(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			tenant := fmt.Sprint("t", i)
+			var want []string
+			for _, index := range subsets.Append(nil, tenant) {
+				want = append(want, p.Shards()[index])
+			}
+			if diff := cmp.Diff(want, p.Subset(tenant, size, nil)); diff != "" {
+				t.Fatalf("%s of size %q (-want +got):\n%s", tenant, size, diff)
+			}
+		}
+	}
+	if got := p.Subset("acme", "", []string{"s03"}); len(got) != 1 || got[0] != "s03" {
+		t.Errorf("pinned: %v", got)
+	}
+	if got := p.Subset("acme", "huge", nil); got != nil {
+		t.Errorf("unknown size class: %v, want nobody as the router does", got)
+	}
+}
+
+func TestWriteReplacesAsAWhole(t *testing.T) {
+	d := Dir{t.TempDir()}
+	for _, text := range []string{"one", "two"} {
+		if err := d.write("file", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.read("file"); err != nil || string(got) != text {
+			t.Errorf("read %q, %v", got, err)
+		}
+	}
+	if files, _ := os.ReadDir(d.String()); len(files) != 1 {
+		t.Errorf("%d files; temporary ones stay", len(files))
+	}
+	if err := (Dir{filepath.Join(d.String(), "none")}).write("file", nil); err == nil {
+		t.Error("written into a directory that is not there")
+	}
+}
+
+func TestFreePort(t *testing.T) {
+	taken := map[int]bool{}
+	only := 0
+	for range 50 {
+		port, err := freePort(taken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port < lowestPort || port > highestPort || taken[port] {
+			t.Fatalf("port %d", port)
+		}
+		taken[port], only = true, port
+	}
+	for port := lowestPort; port <= highestPort; port++ {
+		taken[port] = true
+	}
+	if port, err := freePort(taken); err == nil {
+		t.Errorf("port %d, though all are taken", port)
+	}
+	// All but one, on which somebody listens, are taken.
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(only)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	delete(taken, only)
+	if port, err := freePort(taken); err == nil {
+		t.Errorf("port %d, on which somebody listens", port)
+	}
+}
+
+func TestAWorkersPortIsFixedOnce(t *testing.T) {
+	next := lowestPort
+	free := func() (int, error) { next++; return next, nil }
+	w := &worker{}
+	first, _ := w.choose(free)
+	second, _ := w.choose(free)
+	if first == second {
+		t.Error("a port that did not work was not given up")
+	}
+	w.fix()
+	if third, _ := w.choose(free); third != second {
+		t.Error("the port changed although the router knows it")
+	}
+}
+
+func TestTheGuardLeadsOrEnds(t *testing.T) {
+	plan := testPlan(t)
+	guard := exec.Command(plan.Worker, "guard", "--state-dir", t.TempDir())
+	guard.Stdin = strings.NewReader("") // ends at once: a guard that leads would kill its group now
+	out, err := guard.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "does not lead") {
+		t.Errorf("a guard in the group of this test: %v, %s", err, out)
+	}
+}
+
+func TestCounting(t *testing.T) {
+	c := newCounting([]string{"s01", "s02"})
+	ok := func(shard string) routing.Attempt { return routing.Attempt{Shard: shard, Status: 204} }
+	gone := func(shard string) routing.Attempt { return routing.Attempt{Shard: shard, Err: errors.New("gone")} }
+	for _, o := range []routing.Outcome{
+		{Tenant: "a", Attempts: []routing.Attempt{ok("s01")}},
+		{Tenant: "a", Attempts: []routing.Attempt{gone("s01"), ok("s02")}},
+		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s01", Status: 503}, gone("s02")}},
+		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 500}}}, // an answer
+		{Tenant: "c"},
+	} {
+		c.observe(o)
+	}
+	want := Counters{
+		Requests: 5, Refused: 1, Failures: 1, Fallbacks: 2,
+		Shards:   map[string]ShardCounter{"s01": {3, 2}, "s02": {3, 1}},
+		FellBack: map[string]int64{"a": 1, "b": 1},
+	}
+	got := c.snapshot()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counters (-want +got):\n%s", diff)
+	}
+	got.FellBack["a"] = 99
+	if c.snapshot().FellBack["a"] != 1 {
+		t.Error("a snapshot shares memory with the counters")
+	}
+}
+
+func TestStoreSecretsHaveTheirScope(t *testing.T) {
+	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer items.Close()
+	h := storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"})
+	const entry = `{"tenant":"acme","cell":"eu-1","state":"active","operation":"op"}`
+	for _, r := range []struct{ method, path, body, allowed string }{
+		{"PUT", "/v1/items?pk=a&sk=1", "v", "wo"},
+		{"GET", "/v1/items?pk=a&sk=1", "", "wo"},
+		{"GET", "/v1/items?pk=a", "", "wo"},
+		{"POST", "/v1/directory/create", entry, "o"},
+		{"GET", "/v1/directory/entry?tenant=acme", "", "ro"},
+		{"GET", "/v1/directory/list?limit=1", "", "ro"},
+		{"POST", "/v1/directory/replace?expect=1", entry, "o"},
+	} {
+		for _, secret := range []string{"o", "w", "r", "x"} {
+			req := httptest.NewRequest(r.method, "http://127.0.0.1"+r.path, strings.NewReader(r.body))
+			req.Header.Set("Authorization", "Bearer "+secret)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, req)
+			if let, want := w.Code != http.StatusUnauthorized, strings.Contains(r.allowed, secret); let != want {
+				t.Errorf("%s %s with secret %s: status %d, want let in: %t", r.method, r.path, secret, w.Code, want)
+			}
+		}
+	}
+}
+
+func TestItemsOverHTTP(t *testing.T) {
+	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer items.Close()
+	h := itemsHandler(items)
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+		answer             string
+	}{
+		{"GET", "/v1/items?pk=a&sk=1", "", 404, ""},
+		{"PUT", "/v1/items?pk=a&sk=1", "one", 204, ""},
+		{"PUT", "/v1/items?pk=a&sk=2", "", 204, ""},
+		{"PUT", "/v1/items?pk=b&sk=3", "three", 204, ""},
+		{"GET", "/v1/items?pk=a&sk=1", "", 200, "one"},
+		{"GET", "/v1/items?pk=a&sk=2", "", 200, ""},
+		{"GET", "/v1/items?pk=a", "", 200, `["1","2"]` + "\n"},
+		{"GET", "/v1/items?pk=a&after=1", "", 200, `["2"]` + "\n"},
+		{"GET", "/v1/items?pk=none", "", 200, "[]\n"},
+		{"GET", "/v1/items", "", 400, ""},
+		{"GET", "/v1/items?pk=a&sk=", "", 400, ""},
+		{"PUT", "/v1/items?sk=1", "x", 400, ""},
+		{"PUT", "/v1/items?pk=a&sk=big", strings.Repeat("x", boltitems.MaxValue+2), 413, ""},
+		{"GET", "/v1/items?pk=a&sk=big", "", 404, ""},
+		{"DELETE", "/v1/items?pk=a&sk=1", "", 405, ""},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(step.method, step.path, strings.NewReader(step.body)))
+		if w.Code != step.status || step.status == 200 && w.Body.String() != step.answer {
+			t.Errorf("%s %s: status %d, %q; want %d, %q", step.method, step.path, w.Code, w.Body, step.status, step.answer)
+		}
+	}
+}
