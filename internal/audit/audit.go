@@ -199,6 +199,7 @@ func (g *graph) write(found []finding) []Finding {
 			wants[f.bond][shard] = append(wants[f.bond][shard], i)
 		}
 	}
+	most := pathsPerFinding(found)
 	s := g.searcher()
 	for shard := range g.shards {
 		for b := range wants {
@@ -207,11 +208,34 @@ func (g *graph) write(found []finding) []Finding {
 			}
 			s.search(int32(shard), bond(b))
 			for _, i := range wants[b][shard] {
+				if len(out[i].Paths) == most {
+					continue
+				}
 				out[i].Paths = append(out[i].Paths, Path{g.shards[shard], g.steps(s.path(found[i].node))})
 			}
 		}
 	}
 	return out
+}
+
+// Bounds on the paths of one report: a template of thousands of resources that hundreds of shards reach
+// would otherwise have millions, which nobody reads.
+const (
+	maxPaths = 200_000
+	fewPaths = 3
+)
+
+// pathsPerFinding is how many paths each finding gets: all, unless there are too many in all.
+func pathsPerFinding(found []finding) int {
+	total, most := 0, 0
+	for _, f := range found {
+		total += len(f.shards)
+		most = max(most, len(f.shards))
+	}
+	if total > maxPaths {
+		return fewPaths
+	}
+	return most
 }
 
 func (g *graph) where(f *finding) *Resource {

@@ -62,7 +62,7 @@ type Finding struct {
 	Message  string    `json:"message"`
 	Resource *Resource `json:"resource,omitempty"`
 	Shards   []Shard   `json:"shards,omitempty"` // that depend on it
-	Paths    []Path    `json:"paths,omitempty"`  // one shortest for each shard
+	Paths    []Path    `json:"paths,omitempty"`  // one shortest for each shard; fewer when there are very many in all
 	Limit    *Limit    `json:"limit,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // why the level is not the rule's own
 	Fix      string    `json:"fix,omitempty"`
