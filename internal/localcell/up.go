@@ -20,13 +20,14 @@ import (
 const (
 	downLimit  = 20 * time.Second      // for a cell to end after it was asked to
 	killLimit  = 5 * time.Second       // for killed processes to be gone
+	lockLimit  = 2 * time.Second       // for the lock of a cell that is no more
 	checkEvery = 20 * time.Millisecond // while waiting for either
 	logTail    = 2 << 10               // bytes of a log that an error quotes
 )
 
 // Up starts the cell of the plan, detached from this process, and returns when every process answers.
-// self is the command line that runs the hidden commands of `cellwall local`. Tenants, by their ids, that the directory
-// does not know are added to it; added is their number.
+// self is the command line that runs the hidden commands of `cellwall local`. Tenants, given by their ids,
+// that the directory does not know are added to it; added is their number.
 func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string) (r *Running, added int, err error) {
 	if info, err := os.Stat(plan.Worker); err != nil {
 		return nil, 0, fmt.Errorf("worker: %w", err)
