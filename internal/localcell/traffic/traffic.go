@@ -22,7 +22,10 @@ import (
 // comes, one that lies wholly in it, and one after it.
 const MinBreakRounds = 4
 
-const requestLimit = 15 * time.Second // for one request; longer than any router's own limit
+const (
+	requestLimit = 15 * time.Second // for one request; longer than any router's own limit
+	readTries    = 3                // when reading back
+)
 
 // Tenant is one customer.
 type Tenant struct {
@@ -291,16 +294,16 @@ func (r *run) readBack(ctx context.Context, report *Report) error {
 
 // getSurely reads an order, and asks again when no answer comes: that would not be the order's loss.
 func (r *run) getSurely(ctx context.Context, o order) (value string, found bool, err error) {
-	for try := range 3 {
-		if value, found, err = r.client.get(ctx, r.Tenants[o.tenant].Token, o.id); err == nil || ctx.Err() != nil {
-			break
+	for try := 1; ; try++ {
+		value, found, err = r.client.get(ctx, r.Tenants[o.tenant].Token, o.id)
+		if err == nil || ctx.Err() != nil || try == readTries {
+			return value, found, err
 		}
 		select {
-		case <-time.After(time.Duration(try+1) * 500 * time.Millisecond):
+		case <-time.After(time.Duration(try) * 500 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
-	return value, found, err
 }
 
 // watch reports progress every second until the function it returns is called.
