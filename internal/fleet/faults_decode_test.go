@@ -43,7 +43,7 @@ var decodingFaults = []faultCase{
 		`1:10: tag "!!str": a fleet file has no YAML tags; remove the tag`,
 	}},
 	{"too deep", `service: orders`, `service: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]`, []string{
-		`1:73: "[" nested too deep: a fleet file nests at most 64 deep; close the brackets before, or remove the indentation`,
+		`1:73: nesting deeper than 64: no fleet file is written like that; close the brackets before, or remove the indentation`,
 	}},
 	{"byte order mark", `service: orders`, "\ufeffservce: orders", []string{
 		`1:1: unknown key "servce": nothing reads it at the top of a fleet file; did you mean service?`,

@@ -18,9 +18,6 @@ const (
 	// maxFile bounds a fleet file, in bytes. A hundred cells with a hundred listed shards each take
 	// less than half of it.
 	maxFile = 1 << 20
-	// maxDepth bounds the nesting of a fleet file. The deepest value of a valid one lies at 5; the
-	// parser recurses, and a Go stack that overflows cannot be recovered from.
-	maxDepth = 64
 )
 
 // byteOrderMark may open a UTF-8 file; some editors write it.
@@ -88,9 +85,8 @@ func (r *reader) read(data []byte) (root *node) {
 		}
 	}()
 	tokens := lexer.Tokenize(string(data))
-	if tooDeep := deepToken(tokens); tooDeep != nil {
-		r.fault(position(tooDeep), fmt.Sprintf("%q nested too deep", tooDeep.Value),
-			fmt.Sprintf("a fleet file nests at most %d deep", maxDepth), "close the brackets before, or remove the indentation")
+	if tk, what, fix := tooMuch(tokens); tk != nil {
+		r.fault(position(tk), what, "no fleet file is written like that", fix)
 		return nil
 	}
 	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -123,12 +119,10 @@ func (r *reader) read(data []byte) (root *node) {
 
 // syntax reports what the YAML parser refused.
 func (r *reader) syntax(err error) {
-	at, msg := pos{1, 1}, err.Error()
+	// Not the error's own text: it prints the source around the place, in quadratic time.
+	at, msg := pos{1, 1}, "unreadable text"
 	if e, ok := errors.AsType[yaml.Error](err); ok {
-		msg = e.GetMessage()
-		if e.GetToken() != nil {
-			at = position(e.GetToken())
-		}
+		at, msg = position(e.GetToken()), e.GetMessage()
 	}
 	if strings.Contains(msg, `'	'`) {
 		r.fault(at, "a tab", "YAML indents with spaces only", "replace the tab by spaces")
@@ -154,34 +148,6 @@ func badCharacter(data []byte) (at pos, name string, bad bool) {
 		}
 	}
 	return pos{}, "", false
-}
-
-// deepToken returns the first token nested deeper than maxDepth, or nil. It over-counts: a line's
-// indicators all count as nesting until a later token stands further left.
-func deepToken(tokens token.Tokens) *token.Token {
-	flow := 0
-	var open []int // columns of the block indicators that enclose the token
-	for _, tk := range tokens {
-		switch tk.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			flow++
-		case token.MappingEndType, token.SequenceEndType:
-			flow = max(0, flow-1)
-		}
-		if flow == 0 {
-			for len(open) > 0 && tk.Position.Column <= open[len(open)-1] {
-				open = open[:len(open)-1]
-			}
-			switch tk.Type {
-			case token.SequenceEntryType, token.MappingKeyType, token.MappingValueType, token.AnchorType, token.TagType:
-				open = append(open, tk.Position.Column)
-			}
-		}
-		if flow+len(open) > maxDepth {
-			return tk
-		}
-	}
-	return nil
 }
 
 func position(tk *token.Token) pos {
