@@ -1,0 +1,194 @@
+//go:build linux
+
+package rie
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// aws is as much of AWS as a cell's data path touches: a table, a secret, queues, and functions that are
+// environments of their own. It answers what it does not know with an error.
+type aws struct {
+	*httptest.Server
+	t *testing.T
+
+	mu        sync.Mutex
+	items     map[string]json.RawMessage // by table, pk and sk
+	secret    string
+	queued    map[string][]string     // messages by queue
+	functions map[string]*environment // by name with alias
+	throttled map[string]bool         // functions that have no concurrency left
+	invoked   []string                // functions, in the order of their invocations
+}
+
+func newAWS(t *testing.T) *aws {
+	t.Helper()
+	a := &aws{t: t, items: map[string]json.RawMessage{}, queued: map[string][]string{}, functions: map[string]*environment{}, throttled: map[string]bool{}}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// environment is what a function needs to reach this AWS.
+func (a *aws) environment(more map[string]string) map[string]string {
+	env := map[string]string{
+		"AWS_ENDPOINT_URL": a.URL, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+	}
+	for name, value := range more {
+		env[name] = value
+	}
+	return env
+}
+
+func (a *aws) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client left
+	}
+	if function, ok := strings.CutPrefix(r.URL.Path, "/2015-03-31/functions/"); ok {
+		a.invoke(w, r, strings.TrimSuffix(function, "/invocations"), body)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var in struct {
+		TableName, SecretId, QueueName, QueueUrl, MessageBody string
+		Key, Item                                             map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		a.t.Errorf("%s: %v", r.Header.Get("X-Amz-Target"), err)
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	switch target := r.Header.Get("X-Amz-Target"); target {
+	case "DynamoDB_20120810.GetItem":
+		item, ok := a.items[itemKey(in.TableName, in.Key)]
+		if !ok {
+			io.WriteString(w, `{}`)
+			return
+		}
+		fmt.Fprintf(w, `{"Item":%s}`, item)
+	case "DynamoDB_20120810.PutItem":
+		item, err := json.Marshal(in.Item)
+		if err != nil {
+			a.t.Error(err)
+		}
+		a.items[itemKey(in.TableName, in.Item)] = item
+		io.WriteString(w, `{}`)
+	case "secretsmanager.GetSecretValue":
+		text, _ := json.Marshal(a.secret)
+		fmt.Fprintf(w, `{"Name":%q,"SecretString":%s}`, in.SecretId, text)
+	case "AmazonSQS.GetQueueUrl":
+		fmt.Fprintf(w, `{"QueueUrl":"%s/111111111111/%s"}`, a.URL, in.QueueName)
+	case "AmazonSQS.SendMessage":
+		queue := in.QueueUrl[strings.LastIndexByte(in.QueueUrl, '/')+1:]
+		a.queued[queue] = append(a.queued[queue], in.MessageBody)
+		io.WriteString(w, `{"MessageId":"m1"}`)
+	default:
+		a.t.Errorf("unexpected call %s %s", target, r.URL)
+		w.WriteHeader(http.StatusNotImplemented)
+	}
+}
+
+// itemKey names an item; the keys are {"S":"…"} each.
+func itemKey(table string, key map[string]json.RawMessage) string {
+	return table + " " + string(key["pk"]) + " " + string(key["sk"])
+}
+
+// has says whether there is an item.
+func (a *aws) has(table, pk, sk string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.items[fmt.Sprintf(`%s {"S":%q} {"S":%q}`, table, pk, sk)]
+	return ok
+}
+
+// takeMessage takes the one message that waits in a queue of the cell.
+func (a *aws) takeMessage(t *testing.T) (queue, message string) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for queue, messages := range a.queued {
+		if len(a.queued) == 1 && len(messages) == 1 {
+			delete(a.queued, queue)
+			return queue, messages[0]
+		}
+	}
+	t.Fatalf("want one message, found %v", a.queued)
+	return "", ""
+}
+
+// put writes an item as DynamoDB's JSON.
+func (a *aws) put(table, pk, sk, attributes string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	item := fmt.Sprintf(`{"pk":{"S":%q},"sk":{"S":%q}%s}`, pk, sk, attributes)
+	a.items[fmt.Sprintf(`%s {"S":%q} {"S":%q}`, table, pk, sk)] = json.RawMessage(item)
+}
+
+// invoke is Lambda's Invoke. It translates the emulator's manners into Lambda's: a function that failed
+// is a 200 with a header.
+func (a *aws) invoke(w http.ResponseWriter, r *http.Request, escaped string, event []byte) {
+	name, err := url.PathUnescape(escaped)
+	if err != nil {
+		a.t.Error(err)
+	}
+	a.mu.Lock()
+	a.invoked = append(a.invoked, name)
+	function, throttled := a.functions[name], a.throttled[name]
+	a.mu.Unlock()
+	switch {
+	case function == nil:
+		refuse(w, http.StatusNotFound, "ResourceNotFoundException")
+		return
+	case throttled:
+		refuse(w, http.StatusTooManyRequests, "TooManyRequestsException")
+		return
+	}
+	status, answer, err := function.invoke(r.Context(), event)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "ServiceException")
+		return
+	}
+	var report struct {
+		ErrorType string `json:"errorType"`
+	}
+	if status != http.StatusOK || json.Unmarshal(answer, &report) == nil && report.ErrorType != "" {
+		w.Header().Set("X-Amz-Function-Error", "Unhandled")
+	}
+	w.Write(answer)
+}
+
+func refuse(w http.ResponseWriter, status int, kind string) {
+	w.Header().Set("X-Amzn-ErrorType", kind)
+	w.WriteHeader(status)
+	io.WriteString(w, `{"Message":"no"}`)
+}
+
+// throttle takes a shard's concurrency away, or gives it back.
+func (a *aws) throttle(shard string, throttled bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.throttled[cell.Shard(shard).WorkerAlias()] = throttled
+}
+
+// takeInvoked returns which shards were invoked since it was last called.
+func (a *aws) takeInvoked() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	invoked := a.invoked
+	a.invoked = nil
+	return invoked
+}
+
+// cell names what the functions are told about.
+var cell = names.ForFleet("orders").Cell("eu-1")

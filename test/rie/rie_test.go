@@ -1,0 +1,267 @@
+//go:build linux
+
+package rie
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/httpapi"
+)
+
+// event is a request as an HTTP API with a JWT authorizer hands it over.
+func event(t *testing.T, claims, method, path, body string) []byte {
+	t.Helper()
+	e := map[string]any{
+		"version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "",
+		"headers": map[string]string{
+			"accept": "*/*", "content-length": fmt.Sprint(len(body)), "content-type": "text/plain", "host": "abc123.execute-api.eu-west-1.amazonaws.com",
+			"authorization": "Bearer x.y.z", "x-forwarded-for": "192.0.2.7", "x-forwarded-port": "443", "x-forwarded-proto": "https",
+			"x-amzn-trace-id": "Root=1-6921-abc", "user-agent": "curl/8.5.0", "cellwall-tenant": "mallory", "cellwall-shard": "s04", "cellwall-epoch": "99",
+		},
+		"requestContext": map[string]any{
+			"accountId": "111111111111", "apiId": "abc123", "domainName": "abc123.execute-api.eu-west-1.amazonaws.com", "domainPrefix": "abc123",
+			"http":      map[string]string{"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.7", "userAgent": "curl/8.5.0"},
+			"requestId": "J1", "routeKey": "$default", "stage": "$default", "time": "30/Nov/2026:10:00:00 +0000", "timeEpoch": 1796032800000,
+		},
+		"body": body, "isBase64Encoded": false,
+	}
+	if claims != "" {
+		e["requestContext"].(map[string]any)["authorizer"] = map[string]any{"jwt": map[string]any{"claims": json.RawMessage(claims), "scopes": nil}}
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+const acme = `{"tenant_id":"acme","iss":"https://login.example.com/","aud":"orders","exp":"1796036400"}`
+
+// testCell is a cell of four shards whose router and slices are processes.
+type testCell struct {
+	*aws
+	router *environment
+}
+
+func newTestCell(t *testing.T) *testCell {
+	t.Helper()
+	a := newAWS(t)
+	a.secret = `{"1":"` + strings.Repeat("5a", 32) + `"}`
+	tenant := func(id, cell, state, pins string) {
+		a.put("orders-directory", "TENANT#"+id, "ENTRY", fmt.Sprintf(
+			`,"cell":{"S":%q},"state":{"S":%q},"epoch":{"N":"4"},"topology":{"N":"1"},"updated":{"S":"2026-11-30T10:00:00Z"},"operation":{"S":"op"}%s`, cell, state, pins))
+	}
+	tenant("acme", "eu-1", "active", `,"pins":{"L":[{"S":"s01"},{"S":"s02"}]}`)
+	tenant("computed", "eu-1", "active", "")
+	tenant("elsewhere", "us-1", "active", "")
+	tenant("suspended", "eu-1", "suspended", "")
+	shards := []string{"s01", "s02", "s03", "s04"}
+	for _, shard := range shards {
+		a.functions[cell.Shard(shard).WorkerAlias()] = start(t, "worker", a.environment(map[string]string{
+			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": shard, "CELLWALL_TABLE": cell.Store(), "CELLWALL_SAMPLE_POISON": "1",
+		}))
+	}
+	return &testCell{a, start(t, "router", a.environment(routerVariables(shards)))}
+}
+
+func routerVariables(shards []string) map[string]string {
+	return map[string]string{
+		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id", "CELLWALL_SCHEME": "rendezvous/v1",
+		"CELLWALL_PER_TENANT": `{"":2}`, "CELLWALL_SHARDS": strings.Join(shards, ","), "CELLWALL_KEY_SECRET": cell.PlacementKey(), "CELLWALL_KEY_VERSION": "1",
+		"CELLWALL_DIRECTORY": names.ForFleet("orders").DirectoryTable(), "CELLWALL_DIRECTORY_REGION": "eu-west-1",
+		"CELLWALL_ROUTES": `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
+	}
+}
+
+// send sends one request through the router.
+func (c *testCell) send(t *testing.T, claims, method, path, body string) *routing.Response {
+	t.Helper()
+	status, answer, err := c.router.invoke(t.Context(), event(t, claims, method, path, body))
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("router's emulator answered %d %s, %v\n%s", status, answer, err, c.router.output)
+	}
+	resp, err := httpapi.ParseResponse(answer)
+	if err != nil {
+		t.Fatalf("router answered %s: %v\n%s", answer, err, c.router.output)
+	}
+	return resp
+}
+
+func (c *testCell) want(t *testing.T, resp *routing.Response, status int) {
+	t.Helper()
+	if resp.Status != status {
+		t.Errorf("answered %d %s, want %d\nrouter: %s", resp.Status, resp.Body, status, c.router.output)
+	}
+	for name := range resp.Header {
+		if strings.HasPrefix(name, "Cellwall") {
+			t.Errorf("the answer has the header %s", name)
+		}
+	}
+	for _, inside := range []string{"s01", "s02", "eu-1", "worker"} {
+		if strings.Contains(string(resp.Body), inside) {
+			t.Errorf("the answer names %q: %s", inside, resp.Body)
+		}
+	}
+}
+
+// TestRouter is the data path of a cell, in processes: events in, slices behind.
+func TestRouter(t *testing.T) {
+	c := newTestCell(t)
+
+	t.Run("a write is acknowledged and read back", func(t *testing.T) {
+		c.want(t, c.send(t, acme, "PUT", "/orders/1", "one"), 204)
+		resp := c.send(t, acme, "GET", "/orders/1", "")
+		c.want(t, resp, 200)
+		if string(resp.Body) != "one" {
+			t.Errorf("read %q", resp.Body)
+		}
+		for _, name := range c.takeInvoked() {
+			if name != cell.Shard("s01").WorkerAlias() && name != cell.Shard("s02").WorkerAlias() {
+				t.Errorf("%s was invoked, which is not in the subset", name)
+			}
+		}
+		if !c.has(cell.Store(), "TENANT#acme", "ORDER#1") {
+			t.Error("the order is not under its tenant's key")
+		}
+	})
+
+	t.Run("a computed subset", func(t *testing.T) {
+		used := map[string]bool{}
+		for n := range 20 {
+			c.want(t, c.send(t, `{"tenant_id":"computed"}`, "PUT", fmt.Sprintf("/orders/%d", n), "x"), 204)
+		}
+		for _, name := range c.takeInvoked() {
+			used[name] = true
+		}
+		if len(used) != 2 {
+			t.Errorf("two shards of four serve a tenant, and these were used: %v", used)
+		}
+	})
+
+	t.Run("strangers", func(t *testing.T) {
+		for claims, status := range map[string]int{
+			"": 401, `{}`: 401, `{"tenant_id":""}`: 401, `{"tenant_id":"[acme beta]"}`: 401, `{"tenant_id":["acme"]}`: 401, `{"tenant_id":7}`: 401,
+			`{"tenant_id":"nobody"}`: 404, `{"tenant_id":"elsewhere"}`: 404, `{"tenant_id":"suspended"}`: 403,
+		} {
+			c.want(t, c.send(t, claims, "GET", "/orders/1", ""), status)
+		}
+		if invoked := c.takeInvoked(); len(invoked) > 0 {
+			t.Errorf("shards were asked: %v", invoked)
+		}
+	})
+
+	t.Run("a throttled slice", func(t *testing.T) {
+		c.throttle("s01", true)
+		defer c.throttle("s01", false)
+		for n := range 10 {
+			// POST too: a throttled invocation did not run. There is no such path, and its 405 comes
+			// from the service.
+			c.want(t, c.send(t, acme, "POST", "/orders/1", ""), 405)
+			c.want(t, c.send(t, acme, "PUT", fmt.Sprintf("/orders/t%d", n), "x"), 204)
+		}
+		if invoked := c.takeInvoked(); !slices.Contains(invoked, cell.Shard("s01").WorkerAlias()) {
+			t.Errorf("s01 was never tried: %v", invoked)
+		}
+	})
+
+	t.Run("all slices throttled", func(t *testing.T) {
+		for _, shard := range []string{"s01", "s02"} {
+			c.throttle(shard, true)
+			defer c.throttle(shard, false)
+		}
+		resp := c.send(t, acme, "GET", "/orders/1", "")
+		c.want(t, resp, 503)
+		if resp.Header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		c.takeInvoked()
+	})
+
+	t.Run("a poisoned request kills one process", func(t *testing.T) {
+		resp := c.send(t, acme, "POST", "/poison", "")
+		c.want(t, resp, 502)
+		if !strings.Contains(string(resp.Body), routing.TypeMaybeDone) {
+			t.Errorf("answered %s", resp.Body)
+		}
+		if invoked := c.takeInvoked(); len(invoked) != 1 {
+			t.Errorf("a request that may have been executed was sent to %v", invoked)
+		}
+		c.want(t, c.send(t, acme, "GET", "/orders/1", ""), 200)
+		c.takeInvoked()
+	})
+
+	t.Run("a job", func(t *testing.T) {
+		resp := c.send(t, acme, "POST", "/jobs/7", "work")
+		c.want(t, resp, 202)
+		queue, message := c.takeMessage(t)
+		shard := strings.TrimSuffix(strings.TrimPrefix(queue, "orders-eu-1-"), "-work")
+		batch, err := json.Marshal(map[string]any{"Records": []any{
+			map[string]string{"messageId": "m1", "eventSource": "aws:sqs", "body": message},
+			map[string]string{"messageId": "m2", "eventSource": "aws:sqs", "body": "broken"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		function := c.functions[cell.Shard(shard).WorkerAlias()]
+		if function == nil {
+			t.Fatalf("queue %q is of no shard", queue)
+		}
+		_, answer, err := function.invoke(t.Context(), batch)
+		if err != nil || string(answer) != `{"batchItemFailures":[{"itemIdentifier":"m2"}]}` {
+			t.Errorf("the consumer answered %s, %v", answer, err)
+		}
+		if !c.has(cell.Store(), "TENANT#acme", "JOB#7") {
+			t.Error("the job was not done for its tenant")
+		}
+	})
+
+	t.Run("paths", func(t *testing.T) {
+		// The gateway decodes %3F. The service must see it in the path, where it refuses such an id, and
+		// no query behind the path of order a, which it would take.
+		c.want(t, c.send(t, acme, "PUT", "/orders/a?admin=true", "x"), 400)
+		c.want(t, c.send(t, acme, "GET", "/orders/../jobs/1", ""), 400)
+	})
+}
+
+// TestRouterSaysWhyItDoesNotStart: an environment that cannot serve says so at its start.
+func TestRouterSaysWhyItDoesNotStart(t *testing.T) {
+	a := newAWS(t)
+	tests := map[string]struct {
+		secret string
+		spoil  func(map[string]string)
+		says   []string
+	}{
+		"variables": {`{"1":"` + strings.Repeat("5a", 32) + `"}`, func(v map[string]string) { delete(v, "CELLWALL_ROUTES"); v["CELLWALL_SCHEME"] = "modulo/v1" },
+			[]string{"CELLWALL_ROUTES is not set", "CELLWALL_SCHEME is"}},
+		"key": {`{"2":"` + strings.Repeat("5a", 32) + `"}`, func(map[string]string) {}, []string{"version 1 is not there"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			a.mu.Lock()
+			a.secret = test.secret
+			a.mu.Unlock()
+			variables := routerVariables([]string{"s01", "s02"})
+			test.spoil(variables)
+			router := start(t, "router", a.environment(variables))
+			status, answer, err := router.invoke(t.Context(), event(t, acme, "GET", "/", ""))
+			if err == nil && status == http.StatusOK && strings.Contains(string(answer), "statusCode") {
+				t.Errorf("it answers %s", answer)
+			}
+			for _, says := range test.says {
+				if !strings.Contains(router.output.String(), says) {
+					t.Errorf("its log does not say %q:\n%s", says, router.output)
+				}
+			}
+			if strings.Contains(router.output.String(), "5a5a") {
+				t.Errorf("its log shows the key:\n%s", router.output)
+			}
+		})
+	}
+}
