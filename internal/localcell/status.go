@@ -67,3 +67,9 @@ func (d Dir) traces() (*Running, error) {
 // control is a client of the supervisor, admin of the router.
 func (r *Running) control() *loopback.Client { return loopback.NewClient(r.Control, r.Secret) }
 func (r *Running) admin() *loopback.Client   { return loopback.NewClient(r.Admin, r.Secret) }
+
+// Alive says whether the process still runs.
+func (p ProcessStatus) Alive() bool { return proc.Process{PID: p.PID, Start: p.Start}.Alive() }
+
+// Kill kills the process, if it still runs.
+func (p ProcessStatus) Kill() error { return proc.Process{PID: p.PID, Start: p.Start}.Kill() }
