@@ -119,7 +119,7 @@ func TestNested(t *testing.T) {
 
 // Keyed: of tenants placed under two keys, one in C(n,k) has the same members by chance.
 func TestKeyed(t *testing.T) {
-	const n, k, tenants = 10, 2, 40_000
+	const n, k, tenants = 10, 2, 20_000
 	for _, scheme := range schemes {
 		a := subsets(t, scheme, []byte("one key"), numbered(n), k)
 		b := subsets(t, scheme, []byte("one kez"), numbered(n), k)
