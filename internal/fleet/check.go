@@ -59,6 +59,14 @@ func shardPath(i, j int, rest string) string {
 	return join(fmt.Sprintf("cells[%d].shards[%d]", i, j), rest)
 }
 
+// listed returns the shards of a cell that gives them as a list, and none of one that gives a count.
+func (c *checker) listed(i int) Shards {
+	if c.set(shardPath(i, 0, "")) {
+		return c.f.Cells[i].Shards
+	}
+	return nil
+}
+
 // uniqueNames sees that no two cells, and no two shards of a cell, have one name.
 func (c *checker) uniqueNames() {
 	cells := map[string]pos{}
@@ -68,7 +76,7 @@ func (c *checker) uniqueNames() {
 			c.once(cells, path, cell.Name, "no two cells may have one name")
 		}
 		shards := map[string]pos{}
-		for j, s := range cell.Shards {
+		for j, s := range c.listed(i) {
 			if path := shardPath(i, j, "id"); c.set(path) && c.known(path) {
 				c.once(shards, path, s.ID, "no two shards of a cell may have one id")
 			}
@@ -101,7 +109,7 @@ func (c *checker) derivedNames() {
 		if c.known(cellPath(i, "name")) {
 			c.reserved(cellPath(i, "name"), cell.Name, "global")
 		}
-		for j, s := range cell.Shards {
+		for j, s := range c.listed(i) {
 			if path := shardPath(i, j, "id"); c.set(path) && c.known(path) {
 				c.reserved(path, s.ID)
 			}

@@ -85,7 +85,7 @@ func (c *checker) network(i int) {
 			c.once(seen, path, z, "a cell names each zone once")
 		}
 	}
-	for j, s := range cell.Shards {
+	for j, s := range c.listed(i) {
 		path := shardPath(i, j, "zone")
 		if c.set(path) && c.known(path, cellPath(i, "zones")) && !slices.Contains(cell.Zones, s.Zone) {
 			c.wrong(path, fmt.Sprintf("%s is %s", path, quote(s.Zone)), "it is no zone of the cell", "write "+alternatives(cell.Zones)+", or add it to the end of the cell's zones")

@@ -1,9 +1,6 @@
 package fleet
 
-import (
-	"fmt"
-	"path"
-)
+import "path"
 
 // complete fills the defaults that depend on other values. The constant ones stand in the struct tags.
 func (f *Fleet) complete(d *decoder) {
@@ -31,12 +28,13 @@ func (f *Fleet) complete(d *decoder) {
 	}
 	for i := range f.Cells {
 		c := &f.Cells[i]
-		if _, set := d.at[fmt.Sprintf("cells[%d].cidr", i)]; !set && c.VPC == nil {
+		if _, set := d.at[cellPath(i, "cidr")]; !set && c.VPC == nil {
 			c.CIDR = defaultCIDR
 		}
+		sure := !d.below[cellPath(i, "shards")]
 		for j := range c.Shards {
 			s := &c.Shards[j]
-			if s.Zone == "" && len(c.Zones) > 0 && !d.bad[fmt.Sprintf("cells[%d].shards[%d].zone", i, j)] {
+			if s.Zone == "" && len(c.Zones) > 0 && (sure || !d.bad[shardPath(i, j, "zone")]) {
 				s.Zone = c.Zones[j%len(c.Zones)]
 			}
 		}

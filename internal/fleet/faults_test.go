@@ -81,3 +81,46 @@ func TestRemovedKeyIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsAreIncluded parses fleets that stand exactly at a limit, or name what must not be confused
+// with something forbidden.
+func TestLimitsAreIncluded(t *testing.T) {
+	http := func(rest string) string {
+		return "  http: {asset: dist/web, amis: {eu-west-1/arm64: ami-01234567, us-east-1/arm64: ami-01234567}" + rest + "}\ncells:\n"
+	}
+	for name, c := range map[string][2]string{
+		"every shard serves every tenant": {"auth:", "placement: {perTenant: 4}\nauth:"},
+		"nothing left to reserve":         {"reservedConcurrency: 20", "reservedConcurrency: 100"}, // us-1: 8 × 100 + 100 of 1000
+		"consumers one below":             {"cells:\n", "  queue: {consumers: 19}\ncells:\n"},
+		"33 characters":                   {"name: eu-1", "name: abcdefghijklmnop"},
+		"100 shards on a load balancer":   {"cells:\n", http(", ingress: shared")},
+		"min equals max":                  {"cells:\n", http(", min: 1, max: 1")},
+		"one group for the cell":          {"cells:\n", http(", ingress: {grouped: 4}")},
+		"the same ids in two cells":       {"shards: 4}", "shards: [{id: a}, {id: b}]}"},
+		"a route before the catch-all":    {"auth:", "routes: [{path: /jobs, via: lambda}, {path: /jobs/*, via: lambda}, {path: /*, via: lambda}]\nauth:"},
+		"smallest network":                {"shards: 4", "shards: 4, cidr: 192.168.16.0/20"},
+		"percent of everything":           {"auth:", "budget: {degradedTenants: 100%, fullyDown: 0%}\nauth:"},
+		"comments, CRLF and a mark":       {"service: orders\n", "\ufeff---\r\n# the service\r\nservice: orders # ours\r\n"},
+	} {
+		file := strings.Replace(base, c[0], c[1], 1)
+		switch name {
+		case "33 characters":
+			file = strings.Replace(file, "shards: 4", "shards: [{id: abcdefghijk}, {id: b}]", 1)
+		case "100 shards on a load balancer":
+			file = strings.NewReplacer("shards: 4", "shards: 100", "reservedConcurrency: 20", "reservedConcurrency: 8", "shards: 8", "shards: 4").Replace(file)
+		}
+		if _, err := Parse("f", []byte(file)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFaultPointsToTheNearestValue is about a shard that no file names: the count that made it does.
+func TestFaultPointsToTheNearestValue(t *testing.T) {
+	file := strings.NewReplacer("service: orders", "service: abcdefghijklmnop", "name: eu-1", "name: qrstuvwxyzabcdef").Replace(base)
+	const want = "f:7:97: service abcdefghijklmnop, cell qrstuvwxyzabcdef and shard s01 have 35 characters together: " +
+		"at most 33 leave room for account and region in a bucket's name; shorten them by 2"
+	if _, err := Parse("f", []byte(file)); err == nil || err.Error() != want {
+		t.Errorf("Parse returned %v\nwant %s", err, want)
+	}
+}
