@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ type local struct {
 	stateDir string
 }
 
+const defaultStateDir = ".cellwall"
+
 func localCommand(a *app) *cobra.Command {
 	l := &local{app: a}
 	cmd := &cobra.Command{
@@ -33,7 +36,7 @@ Everything it keeps lies in the state directory, readable by its owner only.`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&l.stateDir, "state-dir", ".cellwall", "where the cell keeps its data, keys and logs")
+	cmd.PersistentFlags().StringVar(&l.stateDir, "state-dir", defaultStateDir, "where the cell keeps its data, keys and logs")
 	cmd.AddCommand(
 		localUp(l), localDown(l), localStatus(l), localToken(l), localBreak(l), localTraffic(l),
 		l.hidden("supervise", func(ctx context.Context, d localcell.Dir, self []string) error {
@@ -145,7 +148,7 @@ in the state directory already, or when one lies there that places its tenants d
 			if err != nil {
 				return upError(err)
 			}
-			return l.printUp(r, plan, added, asJSON)
+			return l.printUp(r, plan, added, tenants.tenants[0], asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&cell, "cell", "", "cell of the fleet (default: the first that is not for internal tenants only)")
@@ -182,13 +185,30 @@ type upReport struct {
 	NewTenants int      `json:"newTenants"`
 }
 
-func (l *local) printUp(r *localcell.Running, plan localcell.Plan, added int, asJSON bool) error {
+// printUp says where the cell is, with a request of one of its tenants to try.
+func (l *local) printUp(r *localcell.Running, plan localcell.Plan, added int, tenant string, asJSON bool) error {
 	if asJSON {
 		return l.json(upReport{r.Cell, r.Router, r.Issuer, plan.Topology.Shards, added})
 	}
-	_, err := fmt.Fprintf(l.out, "cell %s is up: %s, %s added\nrouter  %s\nissuer  %s\ntry     curl -H \"Authorization: Bearer $(%s local token acme)\" -X PUT -d hello %s/orders/1\n",
-		r.Cell, count(len(plan.Topology.Shards), "shard"), count(added, "tenant"), r.Router, r.Issuer, program(), r.Router)
+	token := program() + " local token "
+	if l.stateDir != defaultStateDir {
+		token += "--state-dir " + quote(l.stateDir) + " "
+	}
+	token += quote(tenant)
+	_, err := fmt.Fprintf(l.out, `cell %s is up: %s, %s added
+router  %s
+issuer  %s
+try     curl -H "Authorization: Bearer $(%s)" -X PUT -d hello %s/orders/1
+`, r.Cell, count(len(plan.Topology.Shards), "shard"), count(added, "tenant"), r.Router, r.Issuer, token, r.Router)
 	return err
+}
+
+// quote is a word of a shell command.
+func quote(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-") == "" && word[0] != '-' {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // program is how the user called this program.

@@ -100,14 +100,17 @@ func (l *local) printTraffic(r *traffic.Report, asJSON bool) error {
 	if r.Broken != "" {
 		fmt.Fprintf(w, ", %d of them during the %.1f s of the break", r.DuringBreak, r.BreakSeconds)
 	}
-	fmt.Fprintf(w, "\n  failed\t%d\tof them, all idempotent%s\n", r.Failures, because(r.FirstFailure))
-	fmt.Fprintf(w, "  second shard asked\t%d\ttimes, as the router counted\n", r.Fallbacks)
+	fmt.Fprintf(w, "\n  failed\t%d\tall are idempotent%s\n", r.Failures, because(r.FirstFailure))
+	fmt.Fprintf(w, "  second shard asked\t%d times\tas the router counted\n", r.Fallbacks)
 	printLatency(w, "  answered in", r.Calm)
 	if r.Broken != "" {
 		printLatency(w, "    during the break", r.Break)
 	}
-	fmt.Fprintf(w, "writes acknowledged\t%d\tand read back\n", r.Acknowledged-r.Unread)
-	fmt.Fprintf(w, "lost = %d\t\t\n", r.Lost)
+	fmt.Fprintf(w, "writes acknowledged\t%d\teach read back and compared", r.Acknowledged)
+	if r.Unread > 0 {
+		fmt.Fprintf(w, "; %d could not be read back", r.Unread)
+	}
+	fmt.Fprintf(w, "\nlost = %d\t\t\n", r.Lost)
 	if !r.Complete {
 		fmt.Fprintf(w, "the time limit ended the sending early\t\t\n")
 	}

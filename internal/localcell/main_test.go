@@ -82,7 +82,7 @@ func testPlan(t *testing.T) Plan {
 		Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self,
 		Routes: []routing.Route{{Path: "/jobs/*", Via: routing.ViaQueue}, {Path: "/*", Via: routing.ViaLambda}},
 		Topology: Topology{
-			Version: 1, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2}, KeyVersion: "1",
+			Cell: "eu-1", Version: 1, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2}, KeyVersion: "1",
 			Shards: []string{"s01", "s02", "s03"},
 		},
 	}

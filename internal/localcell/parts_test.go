@@ -54,6 +54,7 @@ func TestAChangedTopologyIsRefused(t *testing.T) {
 		t.Errorf("the same again: %v", err)
 	}
 	for name, change := range map[string]func(*Topology){
+		"cell":        func(t *Topology) { t.Cell = "us-1" },
 		"scheme":      func(t *Topology) { t.Scheme = "hmac/v1" },
 		"shard added": func(t *Topology) { t.Shards = append(t.Shards, "s04") },
 		"order":       func(t *Topology) { t.Shards = []string{"s02", "s01", "s03"} },

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/placement"
@@ -31,6 +32,7 @@ type Plan struct {
 
 // Topology is an immutable version of how a cell places its tenants. The directory's entries name it.
 type Topology struct {
+	Cell       string         `json:"cell"`
 	Version    uint64         `json:"version"`
 	Scheme     string         `json:"scheme"`
 	KBySize    map[string]int `json:"kBySize"` // "" is the default class
@@ -58,7 +60,7 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 	p := Plan{
 		Cell: c.Name, Audience: f.Auth.Audience, Claim: f.Auth.Claim, HealthPath: "/healthz", Worker: worker,
 		Topology: Topology{
-			Version: 1, Scheme: f.Placement.Scheme, KeyVersion: "1", Shards: c.Shards.IDs(),
+			Cell: c.Name, Version: 1, Scheme: f.Placement.Scheme, KeyVersion: "1", Shards: c.Shards.IDs(),
 			KBySize: map[string]int{"": f.Placement.PerTenant},
 		},
 	}
@@ -90,16 +92,22 @@ func (d Dir) settle(t Topology) error {
 	case kept.equal(t):
 		return nil
 	}
-	return fmt.Errorf("%w: %s has %s; the fleet now says %s", ErrTopology, d, kept, t)
+	return fmt.Errorf("%w: in %s lies %s; the fleet now says %s", ErrTopology, d, kept, t)
 }
 
 func (t Topology) equal(o Topology) bool {
-	return t.Version == o.Version && t.Scheme == o.Scheme && t.KeyVersion == o.KeyVersion &&
+	return t.Cell == o.Cell && t.Version == o.Version && t.Scheme == o.Scheme && t.KeyVersion == o.KeyVersion &&
 		maps.Equal(t.KBySize, o.KBySize) && slices.Equal(t.Shards, o.Shards)
 }
 
 func (t Topology) String() string {
-	return fmt.Sprintf("%s with %v shards for each tenant of the %d shards %v", t.Scheme, t.KBySize, len(t.Shards), t.Shards)
+	k := fmt.Sprint(t.KBySize[""])
+	for _, size := range slices.Sorted(maps.Keys(t.KBySize)) {
+		if size != "" {
+			k += fmt.Sprintf(", %s %d", size, t.KBySize[size])
+		}
+	}
+	return fmt.Sprintf("cell %s, %s, %s of %d shards a tenant (%s)", t.Cell, t.Scheme, k, len(t.Shards), strings.Join(t.Shards, " "))
 }
 
 // placementKey returns the cell's placement key, and makes it when there is none.

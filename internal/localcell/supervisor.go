@@ -63,6 +63,9 @@ func Supervise(ctx context.Context, d Dir, self []string) error {
 	if report == nil || lock == nil {
 		return proc.ErrUnsupported
 	}
+	if _, err := lock.Stat(); err != nil {
+		return errors.New("the supervisor was not handed the state directory's lock; `cellwall local up` starts it")
+	}
 	defer lock.Close() // not before the last process has ended
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

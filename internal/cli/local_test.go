@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cellwall.dev/cellwall/internal/localcell/traffic"
+)
+
+func runLocal(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Run(t.Context(), append([]string{"local"}, args...), strings.NewReader(""), &o, &e)
+	return code, o.String(), e.String()
+}
+
+// TestLocalWrongUse checks that nothing is started or written for wrong flags, files and configurations.
+func TestLocalWrongUse(t *testing.T) {
+	inFolder(t, smallFleet)
+	if err := os.WriteFile("worker", []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("bad.csv", []byte("tenant,load\nacme,1\nacme,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("bad.yaml", []byte("service: 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		words string
+		args  []string
+	}{
+		{"unknown command", []string{"sideways"}},
+		{"unknown flag", []string{"up", "--fast"}},
+		{"accepts 0 arg", []string{"up", "eu-1"}},
+		{"accepts 1 arg", []string{"token"}},
+		{"accepts 1 arg", []string{"break", "s01", "s02"}},
+		{"cell \"eu-9\" is not in the fleet", []string{"up", "--worker", "worker", "--cell", "eu-9"}},
+		{"build the sample with make build", []string{"up", "--worker", "nothing"}},
+		{"bad.csv:3", []string{"up", "--worker", "worker", "--tenants", "bad.csv"}},
+		{"none.csv", []string{"up", "--worker", "worker", "--tenants", "none.csv"}},
+		{"none.yaml", []string{"up", "--worker", "worker", "--fleet", "none.yaml"}},
+		{"bad.yaml:1", []string{"up", "--worker", "worker", "--fleet", "bad.yaml"}},
+		{"--state-dir is empty", []string{"status", "--state-dir", ""}},
+		{"--tenants -1", []string{"traffic", "--tenants", "-1"}},
+		{"invalid argument", []string{"break", "s01", "--for", "long"}},
+	} {
+		code, out, errs := runLocal(t, test.args...)
+		if code != ExitUsage || out != "" || !strings.Contains(errs, test.words) {
+			t.Errorf("%v: status %d, stdout %q, stderr %q; want status %d and %q", test.args, code, out, errs, ExitUsage, test.words)
+		}
+	}
+	if _, err := os.Stat(defaultStateDir); !os.IsNotExist(err) {
+		t.Errorf("a state directory was made: %v", err)
+	}
+}
+
+func TestLocalWithoutARunningCell(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"token", "acme"}, {"break", "s01"}, {"traffic"}} {
+		code, out, errs := runLocal(t, args...)
+		if code != ExitFound || out != "" || !strings.Contains(errs, "no local cell is running here") || !strings.Contains(errs, "hint: start one") {
+			t.Errorf("%v: status %d, stdout %q, stderr %q; want status %d", args, code, out, errs, ExitFound)
+		}
+	}
+	for _, args := range [][]string{{"down"}, {"down", "--purge"}} {
+		if code, _, errs := runLocal(t, args...); code != ExitDone || !strings.Contains(errs, "no local cell") {
+			t.Errorf("%v: status %d, stderr %q", args, code, errs)
+		}
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("files were made: %v, %v", files, err)
+	}
+}
+
+// TestLocalProcessesNeedTheirSupervisor starts the hidden commands by hand.
+func TestLocalProcessesNeedTheirSupervisor(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	for _, name := range []string{"store", "router"} {
+		if code, _, errs := runLocal(t, name, "--state-dir", state); code != ExitFailed || !strings.Contains(errs, "settings") {
+			t.Errorf("%s: status %d, stderr %q", name, code, errs)
+		}
+	}
+	_, out, _ := runLocal(t, "--help")
+	for _, hidden := range []string{"supervise", "guard", "router "} {
+		if strings.Contains(out, "\n  "+hidden) {
+			t.Errorf("the help shows %q", hidden)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"acme": "acme", "org-1": "org-1", "a/b.c_d": "a/b.c_d",
+		"": "''", "-x": "'-x'", "a b": "'a b'", "o'neil": `'o'\''neil'`, "$(id)": "'$(id)'", "ä": "'ä'",
+	} {
+		if got := quote(word); got != want {
+			t.Errorf("quote(%q) is %s, want %s", word, got, want)
+		}
+	}
+}
+
+func TestPrintTraffic(t *testing.T) {
+	var out bytes.Buffer
+	l := &local{app: &app{out: &out}}
+	report := traffic.Report{
+		Tenants: 200, Broken: "s07", Untouched: 175, Degraded: 24, FullyDown: 1, Asked: 200, Members: 25, FellBack: 7,
+		Requests: 1600, DuringBreak: 400, Failures: 3, FirstFailure: "PUT answered 503", Fallbacks: 9,
+		Acknowledged: 799, Lost: 2, Unread: 1, Seconds: 1.25, BreakSeconds: 0.5,
+		Calm: traffic.Latency{Median: 1, P99: 2.5, Max: 9}, Break: traffic.Latency{Median: 1.5, P99: 3, Max: 4},
+	}
+	if err := l.printTraffic(&report, false); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"tenants 200", "untouched 175 87.5 %", "degraded 24 12.0 %", "25", "7 needed a second shard", "fully down 1 0.5 %",
+		"1600 in 1.2 s", "400 of them during the 0.5 s of the break", "failed 3", "PUT answered 503",
+		"9 times", "1.0 ms median; 99 % within 2.5 ms, all within 9.0 ms", "1.5 ms median", "acknowledged 799 each", "lost = 2", "1 could not be read back",
+		"ended the sending early",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, &out)
+		}
+	}
+}
+
+func TestHeartbeatIsSilentWhenQuick(t *testing.T) {
+	var out bytes.Buffer
+	heartbeat(&out, "starting")()
+	if out.Len() > 0 {
+		t.Errorf("said %q", &out)
+	}
+	stop := heartbeat(&out, "starting")
+	time.Sleep(1100 * time.Millisecond)
+	stop()
+	if !strings.HasPrefix(out.String(), "starting: 1 s\n") {
+		t.Errorf("said %q", &out)
+	}
+}
