@@ -1,0 +1,188 @@
+package deploy
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+
+	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
+	"cellwall.dev/cellwall/internal/adapter/secretkey"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/placement"
+)
+
+// answer is what a function behind an HTTP API returns.
+type answer struct {
+	Status  int               `json:"statusCode"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+}
+
+// request sends an event as API Gateway's HTTP API does to the deployed router, through its alias.
+// claims are those of the verified token; nil when the route had no authorizer.
+func (w *world) request(t *testing.T, method, path, body string, claims map[string]string) answer {
+	t.Helper()
+	context := map[string]any{
+		"http":      map[string]string{"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "test"},
+		"requestId": "test", "routeKey": "$default", "stage": "$default", "domainName": "api.example.com",
+	}
+	if claims != nil {
+		context["authorizer"] = map[string]any{"jwt": map[string]any{"claims": claims, "scopes": nil}}
+	}
+	event, err := json.Marshal(map[string]any{
+		"version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "", "isBase64Encoded": false,
+		"headers": map[string]string{"content-type": "text/plain", "host": "api.example.com"}, "requestContext": context, "body": body,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := lambda.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)).Invoke(t.Context(), &lambda.InvokeInput{
+		FunctionName: aws.String(w.names.Cell(canary).Router()), Qualifier: aws.String("live"), Payload: event})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.FunctionError != nil {
+		t.Fatalf("the router failed: %s: %s", *out.FunctionError, out.Payload)
+	}
+	var a answer
+	if err := json.Unmarshal(out.Payload, &a); err != nil {
+		t.Fatalf("%v: %s", err, out.Payload)
+	}
+	return a
+}
+
+// traffic sends requests of a tenant through the deployed router to a deployed slice.
+func (w *world) traffic(t *testing.T) {
+	const tenant = "acme"
+	claim := w.fleet.Auth.Claim
+	entry := directory.Entry{Tenant: tenant, Cell: canary, State: directory.Active, Topology: 1, Operation: "sign-up"}
+	if _, err := w.entries(t).Create(t.Context(), entry); err != nil {
+		t.Fatal(err)
+	}
+	store := itemdynamo.New(dynamodb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), w.names.Cell(canary).Store())
+
+	t.Run("a slice of the tenant's subset answers", func(t *testing.T) {
+		before := w.slices(t)
+		if a := w.request(t, "PUT", "/orders/1", "two crates", map[string]string{claim: tenant}); a.Status/100 != 2 {
+			t.Fatalf("PUT is answered %d: %s", a.Status, a.Body)
+		}
+		a := w.request(t, "GET", "/orders/1", "", map[string]string{claim: tenant})
+		if a.Status != http.StatusOK || a.Body != "two crates" && a.Body != "dHdvIGNyYXRlcw==" {
+			t.Errorf("GET is answered %d: %s", a.Status, a.Body)
+		}
+		body, found, err := store.Get(t.Context(), "TENANT#"+tenant, "ORDER#1")
+		if err != nil || !found || string(body) != "two crates" {
+			t.Errorf("the cell's store has %q, %v, %v", body, found, err)
+		}
+		subset := w.subset(t, tenant)
+		calls := 0
+		for shard, n := range w.slices(t) {
+			if n -= before[shard]; n > 0 && !slices.Contains(subset, shard) {
+				t.Errorf("shard %s was called, which is not in the subset %v", shard, subset)
+			}
+			calls += n
+		}
+		if calls != 2 {
+			t.Errorf("slices were called %d times for two requests", calls)
+		}
+	})
+	t.Run("a job goes through the shard's queue", func(t *testing.T) {
+		if a := w.request(t, "POST", "/jobs/x", "pack", map[string]string{claim: tenant}); a.Status != http.StatusAccepted {
+			t.Fatalf("POST is answered %d: %s", a.Status, a.Body)
+		}
+		eventually(t, "the job's result is in the cell's store", func() bool {
+			body, found, err := store.Get(t.Context(), "TENANT#"+tenant, "JOB#x")
+			return err == nil && found && string(body) == "pack"
+		})
+		for _, id := range w.cell(t, canary).Shards.IDs() {
+			if n := w.attributes(t, w.names.Cell(canary).Shard(id).DeadLetters())["ApproximateNumberOfMessages"]; n != "0" {
+				t.Errorf("shard %s has %s dead letters", id, n)
+			}
+		}
+	})
+	t.Run("strangers are refused before any slice", func(t *testing.T) {
+		before := w.slices(t)
+		refused := map[string]struct {
+			claims map[string]string
+			status int
+		}{
+			"unknown tenant":     {map[string]string{claim: "stranger"}, http.StatusNotFound},
+			"no token":           {nil, http.StatusUnauthorized},
+			"token of nobody":    {map[string]string{"sub": tenant}, http.StatusUnauthorized},
+			"token of no tenant": {map[string]string{claim: ""}, http.StatusUnauthorized},
+		}
+		for name, r := range refused {
+			if a := w.request(t, "GET", "/orders/1", "", r.claims); a.Status != r.status {
+				t.Errorf("%s: answered %d, want %d: %s", name, a.Status, r.status, a.Body)
+			}
+		}
+		for shard, n := range w.slices(t) {
+			if n != before[shard] {
+				t.Errorf("shard %s was called", shard)
+			}
+		}
+	})
+}
+
+// slices is how often each shard's slice was invoked.
+func (w *world) slices(t *testing.T) map[string]int {
+	t.Helper()
+	calls := map[string]int{}
+	all := w.aws.Invocations(t)
+	for _, id := range w.cell(t, canary).Shards.IDs() {
+		for arn, n := range all {
+			if strings.HasSuffix(arn, ":function:"+w.names.Cell(canary).Shard(id).Worker()) {
+				calls[id] = n
+			}
+		}
+	}
+	return calls
+}
+
+// subset is the tenant's subset by the deployed key.
+func (w *world) subset(t *testing.T, tenant string) []string {
+	t.Helper()
+	key, err := secretkey.Read(t.Context(), secretsmanager.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), w.names.Cell(canary).PlacementKey(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := w.cell(t, canary).Shards.IDs()
+	shards := make([]placement.Shard, len(ids))
+	for i, id := range ids {
+		shards[i] = placement.Shard{ID: id, Weight: 1}
+	}
+	scheme, err := placement.ParseScheme(w.fleet.Placement.Scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placer, err := placement.New(scheme, key, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subsets, err := placer.PerTenant(w.fleet.Placement.PerTenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	for _, i := range subsets.Append(nil, tenant) {
+		members = append(members, ids[i])
+	}
+	return members
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after 30 s it does not hold that %s", what)
+		}
+	}
+}
