@@ -18,14 +18,14 @@ type Note struct {
 // noEffectYet are the keys that are checked and that nothing acts on so far, with what will. Whoever
 // gives one an effect removes it here; docs/fleet.md is made from this list, too.
 var noEffectYet = map[string]string{
-	"budget":               "plans and reports will check it",
-	"cells[].budget":       "plans and reports will check it",
-	"cells[].tenants":      "sign-up will choose cells by it",
-	"shard.capacity":       "plans will size shards by it",
-	"routes[].fanout":      "the router sends to one shard so far",
-	"alerts":               "alarms will be sent there",
-	"rollout.waves[].bake": "rollouts will wait as long",
-	"rollout.haltOn":       "rollouts will watch it",
+	"budget":                  "plans and reports will check it",
+	"cells[].budget":          "plans and reports will check it",
+	"cells[].tenants":         "sign-up will choose cells by it",
+	"cells[].shards[].weight": "the router weighs all shards the same so far",
+	"shard.capacity":          "plans will size shards by it",
+	"routes[].fanout":         "the router sends to one shard so far",
+	"alerts":                  "alarms will be sent there",
+	"rollout":                 "fleet validate shows the waves, and rollouts will follow them",
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
@@ -47,6 +47,10 @@ func (c *checker) notes() []Note {
 	var notes []Note
 	for _, n := range first {
 		notes = append(notes, n)
+	}
+	if path := "shard.state.mode"; c.f.Shard.State.Mode == StateHome {
+		at := c.where(path)
+		notes = append(notes, Note{Line: at.line, Col: at.col, Path: path, Text: path + " home only chooses the table so far: the router may still send a key to any member of the subset"})
 	}
 	used := map[string]bool{c.f.Directory.Account: true}
 	for _, cell := range c.f.Cells {
