@@ -2,70 +2,41 @@
 # The story of cellwall on one machine: from fleet.yaml to stacks, through the audit, to a cell that serves
 # tenants while one of its shards is broken. `make run` calls it, after it has built everything.
 #
-#   scripts/run.sh         tell the whole story, stop the cell, exit 0
-#   scripts/run.sh local   start the cell and leave it running
+#   scripts/run.sh          tell the whole story, stop the cell and remove its data
+#   scripts/run.sh --keep   the same, but leave the cell running, in .cellwall
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cellwall=bin/cellwall
-state=.cellwall/run # apart from the cell that `make local` leaves running
-ticker=
+progress=scripts/progress.sh
+keep=false
+state=.cellwall/run # apart from a cell that --keep left running
+case "$*" in
+  '') ;;
+  --keep)
+    keep=true
+    state=.cellwall
+    ;;
+  *)
+    printf 'error: unknown arguments: %s\nhint: usage: scripts/run.sh [--keep]\n' "$*" >&2
+    exit 2
+    ;;
+esac
 
 heading() { printf '\n== %s\n' "$*"; }
 
-# quiet_step COMMAND...: runs it, and says that it still runs when that takes longer than a second.
-quiet_step() {
-  (
-    seconds=0
-    while sleep 1 >/dev/null 2>&1; do
-      seconds=$((seconds + 1))
-      if ((seconds == 1 || seconds % 5 == 0)); then
-        printf '   %s: %d s\n' "$1" "$seconds" >&2
-      fi
-    done
-  ) &
-  ticker=$!
-  local status=0
-  "$@" || status=$?
-  stop_ticker
-  return "$status"
-}
-
-stop_ticker() {
-  if [[ -n $ticker ]]; then
-    kill "$ticker" 2>/dev/null || true
-    wait "$ticker" 2>/dev/null || true
-    ticker=
-  fi
-}
-
-need() {
-  if [[ ! -x $1 ]]; then
-    printf 'error: %s is missing\nhint: make build makes it\n' "$1" >&2
+for built in "$cellwall" bin/worker; do
+  if [[ ! -x $built ]]; then
+    printf 'error: %s is missing\nhint: make build makes it\n' "$built" >&2
     exit 1
   fi
-}
+done
 
-need "$cellwall"
-need bin/worker
-
-if [[ ${1:-} == local ]]; then
-  status=0
-  "$cellwall" local up || status=$?
-  if ((status == 3)); then
-    "$cellwall" local status
-    exit 0
-  fi
-  exit "$status"
-fi
-if (($# > 0)); then
-  printf 'error: %s: want nothing, or the word local\n' "$*" >&2
-  exit 2
-fi
-
+# However this script ends, unless --keep: the cell ends, and its data goes.
 leave() {
-  stop_ticker
-  "$cellwall" local down --purge --state-dir "$state" 2>/dev/null || true
+  if ! $keep; then
+    "$cellwall" local down --purge --state-dir "$state" >/dev/null 2>&1 || true
+  fi
 }
 trap leave EXIT
 trap 'exit 130' INT
@@ -74,24 +45,47 @@ trap 'exit 143' TERM
 heading 'The fleet: fleet.yaml'
 "$cellwall" fleet validate
 
-heading 'The stacks: cdk synth'
-quiet_step npx cdk synth '**' --quiet
-printf '%d templates in cdk.out\n' "$(find cdk.out -name '*.template.json' | wc -l)"
+heading 'Its stacks: cdk synth'
+"$progress" 'cdk synth' npx cdk synth '**' --quiet
+printf '%d stacks in cdk.out\n' "$(find cdk.out -name '*.template.json' | wc -l)"
 
-heading 'The audit: what do shards share?'
-quiet_step "$cellwall" audit cdk.out
+heading 'The audit: what do its shards share?'
+mkdir -p -m 700 .cellwall
+findings=.cellwall/audit.txt
+status=0
+"$progress" 'audit' "$cellwall" audit cdk.out >"$findings" || status=$?
+# What is shared by decision is in the file; here stands what is more than that, and the sum.
+awk '/^info / { skip = 1; next } /^ / && skip { next } { skip = 0; print }' "$findings"
+printf 'every finding, with its path: %s\n' "$findings"
+if ((status != 0)); then
+  exit "$status"
+fi
 
 heading 'A cell of it on this machine'
-# What an interrupted run left behind.
-"$cellwall" local down --purge --state-dir "$state" 2>/dev/null
-"$cellwall" local up --state-dir "$state"
+if $keep; then
+  status=0
+  "$cellwall" local up --state-dir "$state" || status=$?
+  # 3: one runs already. Then it is the one to send traffic to.
+  if ((status != 0 && status != 3)); then
+    exit "$status"
+  fi
+else
+  # What an interrupted run left behind.
+  "$cellwall" local down --purge --state-dir "$state" 2>/dev/null
+  "$cellwall" local up --state-dir "$state"
+fi
 
 # The shard in the middle of the list.
 shard=$("$cellwall" local status --state-dir "$state" | awk '$5 ~ /^http:/ { id[n++] = $1 } END { print id[int(n / 2)] }')
-heading "Tenants' traffic, while shard $shard is killed"
+heading "Its tenants' traffic, while shard $shard is killed"
 "$cellwall" local traffic --state-dir "$state" --break "$shard"
 
-heading 'Stop'
-"$cellwall" local down --purge --state-dir "$state"
-trap - EXIT
-printf 'the cell is stopped and its data removed\n'
+if $keep; then
+  heading 'The cell goes on'
+  printf 'see it      %s local status\nbreak it    %s local break %s --for 30s\nstop it     %s local down\n' \
+    "$cellwall" "$cellwall" "$shard" "$cellwall"
+else
+  heading 'Stop'
+  "$cellwall" local down --purge --state-dir "$state"
+  printf 'the cell is stopped and its data is removed\n'
+fi
