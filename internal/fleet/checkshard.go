@@ -18,7 +18,7 @@ const minConsumers = 2
 // parts sees that the shard's parts fit each other.
 func (c *checker) parts() {
 	s := c.f.Shard
-	if !c.known("shard") && !c.set("shard") {
+	if !c.set("shard") || c.bad["shard"] {
 		return
 	}
 	if !c.set("shard.lambda") && !c.set("shard.http") {
@@ -44,7 +44,7 @@ func (c *checker) parts() {
 // http sees to the Auto Scaling group and to the shape of the ingress.
 func (c *checker) http() {
 	h := c.f.Shard.HTTP
-	if h == nil || !c.known("shard.http") && c.bad["shard.http"] {
+	if h == nil || c.bad["shard.http"] {
 		return
 	}
 	if c.known("shard.http.min", "shard.http.max") && h.Min > h.Max {

@@ -81,6 +81,12 @@ var decodingFaults = []faultCase{
 	{"truth for text", `audience: orders`, `audience: true`, []string{
 		`3:54: auth.audience is "true": it must be text, and YAML reads this as another type; put it in quotes: "true"`,
 	}},
+	{"number for a block", "shard:\n  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "shard: 5\n", []string{
+		`4:8: shard is "5": it must be a mapping; write key: value pairs`,
+	}},
+	{"number for a part", `lambda: {asset: dist/worker, reservedConcurrency: 20}`, `http: 5`, []string{
+		`5:9: shard.http is "5": it must be a mapping; write key: value pairs`,
+	}},
 	{"list for text", `audience: orders`, `audience: [orders]`, []string{
 		`3:54: auth.audience is a list: it must be text; write one text value`,
 	}},
