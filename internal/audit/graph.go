@@ -94,7 +94,12 @@ type graph struct {
 
 func (g *graph) shardOf(i int32) int32 { return g.nodes[i].shard }
 
-// targets are the nodes that i stands for: itself, or what an alias leads to.
+// maxAliases bounds how many nodes are followed to find what one alias stands for, so that a chain of
+// exports cannot make the audit quadratic. Real chains have up to six.
+const maxAliases = 64
+
+// targets are the nodes that i stands for: itself, or what an alias leads to. Beyond maxAliases it is
+// the alias that was reached.
 func (g *graph) targets(i int32) []int32 {
 	if !g.nodes[i].alias() {
 		return []int32{i}
@@ -105,7 +110,7 @@ func (g *graph) targets(i int32) []int32 {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		end := true
-		if g.nodes[at].alias() {
+		if g.nodes[at].alias() && len(seen) < maxAliases {
 			for _, e := range g.out[at] {
 				if g.nodes[e.to].kind == conditionNode {
 					continue

@@ -17,6 +17,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Findings {
 		r.Findings[i].writeText(b)
 	}
+	if n := r.Summary.Findings[Info.String()]; n > 0 {
+		b.WriteString("\n")
+	}
 	for _, p := range r.Pools {
 		fmt.Fprintf(b, "reserved concurrency of account %s in %s: %d − %d kept free − %d reserved by %s = %d left\n",
 			p.Account, p.Region, p.Limit, p.Free, p.Reserved, plural(p.Functions, "function"), p.Left)
@@ -54,6 +57,13 @@ func plural(n int, word string) string {
 
 func (f *Finding) writeText(b *bufio.Writer) {
 	const indent = "         "
+	if f.Level == Info { // short: there is nothing to do about it
+		fmt.Fprintf(b, "%-8s %s  %s: %s\n", f.Level, f.Rule, f.Message, f.Reason)
+		if len(f.Paths) > 0 {
+			fmt.Fprintf(b, "%spath   %s\n", indent, f.Paths[0].text())
+		}
+		return
+	}
 	fmt.Fprintf(b, "%-8s %s  %s\n", f.Level, f.Rule, f.Message)
 	line := func(word, text string) {
 		if text != "" {
@@ -70,13 +80,9 @@ func (f *Finding) writeText(b *bufio.Writer) {
 		}
 		line("limit", fmt.Sprintf("%s: %d of %d, %s (%s)", l.Name, l.Used, l.Max, hard, l.Quota))
 	}
-	shown := shownPaths
-	if f.Level == Info {
-		shown = 1
-	}
 	for i, p := range f.Paths {
-		if i == shown {
-			line("", fmt.Sprintf("… and one path each for %s; --json has them all", plural(len(f.Paths)-shown, "more shard")))
+		if i == shownPaths {
+			line("", fmt.Sprintf("… and one path each for %s; --json has them", plural(len(f.Shards)-shownPaths, "more shard")))
 			break
 		}
 		line("path", p.text())

@@ -50,6 +50,8 @@ func Load(fsys fs.FS) (audit.Input, error) {
 		l.assembly(".", 0)
 	case errors.Is(err, fs.ErrNotExist):
 		l.bare()
+	case errors.Is(err, fs.ErrPermission):
+		l.broken = err
 	default:
 		l.fail("manifest.json", err)
 	}
@@ -91,6 +93,10 @@ func (l *loader) read(file string, limit int64) ([]byte, bool) {
 		return nil, false
 	}
 	f, err := l.fsys.Open(file)
+	if errors.Is(err, fs.ErrPermission) { // the machine's fault; a name that leads nowhere is the manifest's
+		l.broken = err
+		return nil, false
+	}
 	if err != nil {
 		l.fail(file, err)
 		return nil, false

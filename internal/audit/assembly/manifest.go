@@ -3,6 +3,8 @@ package assembly
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/template"
@@ -82,8 +84,8 @@ func environment(s string) (account, region string, err error) {
 // logicalIDs are the construct paths by logical id that a stack's metadata holds.
 func logicalIDs(meta map[string][]json.RawMessage) map[string]string {
 	paths := map[string]string{}
-	for path, entries := range meta {
-		for _, raw := range entries {
+	for _, path := range slices.Sorted(maps.Keys(meta)) { // sorted, so that of two paths always the same one stays
+		for _, raw := range meta[path] {
 			var e struct {
 				Type string `json:"type"`
 				Data any    `json:"data"`
