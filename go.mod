@@ -87,3 +87,10 @@ require (
 )
 
 tool github.com/aws/aws-lambda-runtime-interface-emulator/cmd/aws-lambda-rie
+
+ignore (
+	./.venv
+	./cdk.out
+	./dist
+	./node_modules
+)
