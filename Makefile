@@ -4,8 +4,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# The CDK's runtime warns on every start about Node.js versions that it was not tested with.
+# The CDK's runtime warns on every start about Node.js versions that it was not tested with, or that
+# are past their life (a list of major versions).
 export JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION := 1
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 
 progress := scripts/progress.sh
 # The race detector needs cgo, and that a C compiler.

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,11 +62,11 @@ func checkExecutable(shown, file string, want Arch, otherwise string) error {
 		return fmt.Errorf("%s is not an executable file, so nothing could start it: run make dist, or chmod +x", shown)
 	}
 	bin, err := elf.Open(file)
-	if err != nil {
-		var other *elf.FormatError
-		if errors.As(err, &other) {
-			return nil
-		}
+	var other *elf.FormatError
+	switch {
+	case errors.As(err, &other), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil // no ELF file, or shorter than its header
+	case err != nil:
 		return fmt.Errorf("%s cannot be read: %w", shown, err)
 	}
 	defer bin.Close()

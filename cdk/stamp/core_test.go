@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/routerenv"
 )
 
 // statement is one statement of an IAM policy, its single strings made into lists.
@@ -145,6 +146,14 @@ func TestRouterEnvironment(t *testing.T) {
 	}
 	if d := cmp.Diff(want, fn.at("Environment", "Variables")); d != "" {
 		t.Errorf("environment (-want +got):\n%s", d)
+	}
+	env := fn.at("Environment", "Variables").(map[string]any)
+	read, err := routerenv.Parse(func(name string) string { v, _ := env[name].(string); return v })
+	if err != nil {
+		t.Errorf("the router refuses its environment: %v", err)
+	}
+	if read.Cell != "eu-canary" || len(read.Shards) != 4 || len(read.Routes) != 2 || read.PerTenant["whale"] != 4 {
+		t.Errorf("the router reads %+v", read)
 	}
 	for property, want := range map[string]any{"FunctionName": "orders-eu-canary-router", "Runtime": "provided.al2023", "Handler": "bootstrap",
 		"MemorySize": 512.0, "ReservedConcurrentExecutions": 100.0, "Timeout": 29.0, "Architectures": []any{"arm64"}} {

@@ -54,25 +54,11 @@ func NewApp(o Options) awscdk.App {
 	for k, v := range o.Context {
 		settings[k] = v
 	}
-	quietRuntime()
 	props := &awscdk.AppProps{Context: &settings, AnalyticsReporting: no, StackTraces: no}
 	if o.Out != "" {
 		props.Outdir = str(o.Out)
 	}
 	return awscdk.NewApp(props)
-}
-
-// quietRuntime stops the CDK's runtime from warning, in a box of twelve lines on every start, about
-// Node.js versions that it does not test, or not any more. The project's set-up checks the version.
-func quietRuntime() {
-	for name, value := range map[string]string{
-		"JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION":    "1",
-		"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-	} {
-		if _, set := os.LookupEnv(name); !set {
-			os.Setenv(name, value)
-		}
-	}
 }
 
 // Run reads the fleet that the app's context names and synthesises it. The error lists every fault

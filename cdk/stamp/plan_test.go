@@ -1,0 +1,212 @@
+package stamp
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+var epoch = time.Unix(1_000_000_000, 0)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestSubnetBlocks: blocks lie in the network, keep apart, leave its upper half free, and follow from
+// network and letter alone.
+func TestSubnetBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.IntRange(16, 20).Draw(t, "bits")
+		network := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, rapid.Byte().Draw(t, "second"), rapid.Byte().Draw(t, "third"), 0}), bits).Masked()
+		zones := rapid.Permutation([]string{"a", "b", "c", "d", "e", "f", "g", "h"}).Draw(t, "zones")
+		zones = zones[:rapid.IntRange(1, 8).Draw(t, "count")]
+		blocks, err := subnetBlocks(network.String(), zones)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []netip.Prefix{upperHalf(network)}
+		for _, z := range zones {
+			block := netip.MustParsePrefix(blocks[z])
+			if block.Masked() != block || block.Bits() != bits+4 || !network.Contains(block.Addr()) {
+				t.Fatalf("zone %s of %s has %s", z, network, block)
+			}
+			for _, other := range all {
+				if block.Overlaps(other) {
+					t.Fatalf("zone %s of %s has %s, which overlaps %s", z, network, block, other)
+				}
+			}
+			all = append(all, block)
+			if alone, err := subnetBlocks(network.String(), []string{z}); err != nil || alone[z] != blocks[z] {
+				t.Fatalf("zone %s has %s alone, and %s among %v", z, alone[z], blocks[z], zones)
+			}
+		}
+	})
+	if _, err := subnetBlocks("10.0.0.0/16", []string{"a", "i"}); err == nil || !strings.Contains(err.Error(), `zone "i"`) {
+		t.Errorf("zone i: %v", err)
+	}
+}
+
+func upperHalf(p netip.Prefix) netip.Prefix {
+	a := p.Addr().As4()
+	bit := p.Bits()
+	a[bit/8] |= 1 << (7 - bit%8)
+	return netip.PrefixFrom(netip.AddrFrom4(a), bit+1)
+}
+
+// TestRulePriority: within AWS's range, and one priority a number.
+func TestRulePriority(t *testing.T) {
+	seen := map[int]string{}
+	for n := 1; n <= lastNumbered; n++ {
+		id := fmt.Sprintf("s%02d", n)
+		p := rulePriority(id)
+		if p < 1 || p > lastNumbered || seen[p] != "" {
+			t.Fatalf("%s has priority %d, which %q has", id, p, seen[p])
+		}
+		seen[p] = id
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.StringMatching(`[a-z][a-z0-9-]{0,15}`).Draw(t, "id")
+		p := rulePriority(id)
+		if _, numbered := shardNumber(id); p < 1 || p > lastPriority || !numbered && p <= lastNumbered {
+			t.Fatalf("%s has priority %d", id, p)
+		}
+	})
+	for _, id := range []string{"s1", "s001", "s", "s-1", "s+1", "s00", "t01", "s10000", "s1a"} {
+		if n, ok := shardNumber(id); ok {
+			t.Errorf("%s is number %d", id, n)
+		}
+	}
+}
+
+// TestGroupShards: numbered shards keep their group and priority whatever other shards there are, and
+// no two rules of one load balancer have one priority.
+func TestGroupShards(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(1, 7).Draw(t, "group")
+		h := &fleet.HTTP{Ingress: fleet.Ingress{Kind: fleet.IngressGrouped, Group: m}}
+		var shards fleet.Shards
+		for n := 1; n <= 40; n++ {
+			if rapid.Bool().Draw(t, "there") {
+				shards = append(shards, fleet.ShardSpec{ID: fmt.Sprintf("s%02d", n)})
+			}
+		}
+		g, err := groupShards(h, shards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := map[string]int{}
+		for _, s := range shards {
+			n, _ := shardNumber(s.ID)
+			if want := fmt.Sprintf("g%02d", (n-1)/m+1); g.of[s.ID] != want || g.priority[s.ID] != n {
+				t.Fatalf("%s is in %s with priority %d, want %s, %d", s.ID, g.of[s.ID], g.priority[s.ID], want, n)
+			}
+			size[g.of[s.ID]]++
+		}
+		if len(size) != len(g.groups) {
+			t.Fatalf("groups are %v, shards are in %v", g.groups, size)
+		}
+		for group, n := range size {
+			if n > m {
+				t.Fatalf("%s has %d shards of %d", group, n, m)
+			}
+		}
+	})
+	named := fleet.Shards{{ID: "red"}, {ID: "green"}, {ID: "blue"}}
+	g, err := groupShards(&fleet.HTTP{Ingress: fleet.Ingress{Kind: fleet.IngressGrouped, Group: 2}}, named)
+	must(t, err)
+	if d := cmp.Diff(map[string]string{"red": "g01", "green": "g01", "blue": "g02"}, g.of); d != "" {
+		t.Errorf("groups (-want +got):\n%s", d)
+	}
+	if g, err := groupShards(nil, named); err != nil || len(g.groups)+len(g.of) > 0 {
+		t.Errorf("shards without HTTP are in %v, %v", g, err)
+	}
+}
+
+// TestPrioritiesThatMeet: two ids whose priorities are equal are refused behind one load balancer.
+func TestPrioritiesThatMeet(t *testing.T) {
+	first := map[int]string{}
+	for i := 0; ; i++ {
+		id := fmt.Sprintf("shard-%d", i)
+		other, met := first[rulePriority(id)]
+		if !met {
+			first[rulePriority(id)] = id
+			continue
+		}
+		_, err := groupShards(&fleet.HTTP{Ingress: fleet.Ingress{Kind: fleet.IngressShared}}, fleet.Shards{{ID: other}, {ID: id}})
+		if want := fmt.Sprintf("shards %s and %s get the same rule priority, %d, behind one load balancer; give the newer one another id", other, id, rulePriority(id)); message(err) != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		return
+	}
+}
+
+// TestRefusedPlans: what only stamping can know is refused before anything is built.
+func TestRefusedPlans(t *testing.T) {
+	second := func(f *fleet.Fleet, name, account, region string) {
+		f.Cells = append(f.Cells, f.Cells[0])
+		f.Cells[1].Name, f.Cells[1].Account, f.Cells[1].Region = name, account, region
+	}
+	for name, c := range map[string]struct {
+		change func(*fleet.Fleet)
+		want   string // part of the error; "" when there is none
+	}{
+		"a name that begins another": {func(f *fleet.Fleet) { second(f, "eu", "111111111111", "eu-west-1") },
+			"cells eu and eu-canary share account 111111111111 and region eu-west-1, and the one name begins the other: the router of eu would be allowed to call orders-eu-canary-s01-worker; rename one of the cells"},
+		"the same in another account": {func(f *fleet.Fleet) { second(f, "eu", "222222222222", "eu-west-1") }, ""},
+		"a directory out of reach": {func(f *fleet.Fleet) { f.Directory.Replicas, f.Cells[0].Region = nil, "us-east-1" },
+			"cell eu-canary: its network has no way to other regions, but the nearest directory is in eu-west-1; add us-east-1 to directory.replicas"},
+		"the same in an imported network": {func(f *fleet.Fleet) {
+			f.Directory.Replicas, f.Cells[0].Region = nil, "us-east-1"
+			shapes["imported"](f)
+		}, ""},
+		"a zone without room": {func(f *fleet.Fleet) { f.Cells[0].Zones = []string{"a", "z"} }, `cell eu-canary: zone "z": its own network has room for the zones a to h`},
+		"routes that do not fit": {func(f *fleet.Fleet) {
+			for i := range 100 {
+				f.Routes = append(f.Routes, fleet.Route{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("x", 20)), Via: "lambda"})
+			}
+		}, "cell eu-canary: the router's environment takes 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := input(sample(t, c.change)).plan(t.TempDir())
+			if c.want == "" && err != nil || c.want != "" && !strings.Contains(message(err), c.want) {
+				t.Errorf("the error is %q, want %q", message(err), c.want)
+			}
+		})
+	}
+}
+
+// BenchmarkCell synthesises one cell of 16 shards, with the global stack, in this process and the
+// CDK's own.
+func BenchmarkCell(b *testing.B) {
+	f := sample(b, func(f *fleet.Fleet) {
+		f.Cells[0].Shards = nil
+		for n := range 16 {
+			f.Cells[0].Shards = append(f.Cells[0].Shards, fleet.ShardSpec{ID: fmt.Sprintf("s%02d", n+1), Zone: "abc"[n%3 : n%3+1]})
+		}
+	})
+	for b.Loop() {
+		folder, err := try(b, input(f))
+		if err != nil {
+			b.Fatal(err)
+		}
+		must(b, os.RemoveAll(folder))
+	}
+}

@@ -1,0 +1,244 @@
+package stamp
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// userData is the start script of the sample's first shard, and the archive that it fetches.
+func userData(t *testing.T) (script, archive string) {
+	t.Helper()
+	s := shape(t, "per-shard")[shardPath]
+	script, ok := s.one(t, "AWS::EC2::LaunchTemplate").at("LaunchTemplateData", "UserData", "Fn::Base64").(string)
+	if !ok {
+		t.Fatal("the user data is not one text")
+	}
+	_, rest, _ := strings.Cut(script, "s3://cdk-hnb659fds-assets-111111111111-eu-west-1/")
+	key, _, _ := strings.Cut(rest, " ")
+	return script, filepath.Join(filepath.Dir(s.file), "..", "asset."+key)
+}
+
+// TestStart runs the start script in a folder of its own, with stand-ins for what belongs to AWS and
+// systemd: the right archive is unpacked and started, any other is not.
+func TestStart(t *testing.T) {
+	script, archive := userData(t)
+	for name, c := range map[string]struct {
+		archive string // what S3 gives; "" when it gives nothing
+		starts  bool
+	}{
+		"the archive of the fleet": {read(t, archive), true},
+		"another archive":          {read(t, archive) + " ", false},
+		"no archive":               {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			standIn := func(name, body string) { write(t, filepath.Join(dir, "bin", name), "#!/bin/bash\n"+body, 0o755) }
+			standIn("sleep", "")
+			standIn("id", "exit 1")
+			standIn("useradd", `echo "$@" >>"`+dir+`/useradd"`)
+			standIn("systemctl", `echo "$@" >>"`+dir+`/systemctl"`)
+			// unzip is on the image, and need not be here.
+			standIn("unzip", `exec python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])' "$3" "$5"`)
+			fetch := "exit 1"
+			if c.archive != "" {
+				write(t, filepath.Join(dir, "object"), c.archive, 0o644)
+				fetch = `cp "` + dir + `/object" "${@: -1}"`
+			}
+			standIn("aws", fetch)
+			here := script
+			for _, folder := range []string{"/opt/cellwall", "/etc/cellwall", "/etc/systemd/system"} {
+				here = strings.ReplaceAll(here, folder, dir+folder)
+			}
+			if err := os.MkdirAll(dir+"/etc/systemd/system", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("bash", "-c", here)
+			cmd.Env = append(os.Environ(), "PATH="+dir+"/bin:"+os.Getenv("PATH"), "TMPDIR="+dir)
+			out, err := cmd.CombinedOutput()
+			if _, called := os.Stat(dir + "/systemctl"); (called == nil) != c.starts || (err == nil) != c.starts {
+				t.Fatalf("started is %v with %v, want %v; it said:\n%s", called == nil, err, c.starts, out)
+			}
+			if !c.starts {
+				if !strings.Contains(string(out), "nothing is started") {
+					t.Errorf("it said only:\n%s", out)
+				}
+				return
+			}
+			if got := read(t, dir+"/systemctl"); got != "daemon-reload\nenable --now cellwall.service\n" {
+				t.Errorf("systemctl was called with:\n%s", got)
+			}
+			if got := read(t, dir+"/opt/cellwall/worker-http"); got != executable(ARM64) {
+				t.Errorf("%d bytes were unpacked", len(got))
+			}
+			unit := read(t, dir+"/etc/systemd/system/cellwall.service")
+			for _, line := range []string{"User=cellwall", "Restart=always", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=",
+				"ExecStart=" + dir + "/opt/cellwall/worker-http", "EnvironmentFile=" + dir + "/etc/cellwall/service.env"} {
+				if !strings.Contains(unit, "\n"+line+"\n") {
+					t.Errorf("the unit has no line %s:\n%s", line, unit)
+				}
+			}
+			want := `AWS_REGION=eu-west-1
+CELLWALL_BUCKET=orders-eu-canary-s01-111111111111-eu-west-1
+CELLWALL_CELL=eu-canary
+CELLWALL_SERVICE=orders
+CELLWALL_SHARD=s01
+CELLWALL_SHARD_TABLE=orders-eu-canary-s01-state
+CELLWALL_TABLE=orders-eu-canary-store
+PORT=8080
+`
+			if got := read(t, dir+"/etc/cellwall/service.env"); got != want {
+				t.Errorf("the service is told:\n%s", got)
+			}
+		})
+	}
+}
+
+// TestStartFetchesWhatItMayRead: the object that the script fetches is the one that the role may read,
+// and what it compares is the digest of the archive in the assembly.
+func TestStartFetchesWhatItMayRead(t *testing.T) {
+	script, archive := userData(t)
+	sum := sha256.Sum256([]byte(read(t, archive)))
+	if !strings.Contains(script, hex.EncodeToString(sum[:])+"  $archive") {
+		t.Errorf("the script does not compare %x", sum)
+	}
+	key := strings.TrimPrefix(filepath.Base(archive), "asset.")
+	var allowed []string
+	for _, p := range shape(t, "per-shard")[shardPath].of("AWS::IAM::Policy") {
+		for _, s := range statements(t, p.at("PolicyDocument")) {
+			if strings.Contains(text(s.Resource), "cdk-hnb659fds") {
+				allowed = append(allowed, s.Action...)
+				allowed = append(allowed, s.Resource...)
+			}
+		}
+	}
+	if want := "s3:GetObject arn:aws:s3:::cdk-hnb659fds-assets-111111111111-eu-west-1/" + key; strings.Join(allowed, " ") != want {
+		t.Errorf("the instances may do %v, want %s", allowed, want)
+	}
+	if len(script) > 16_000 { // Amazon EC2 takes 16 KB
+		t.Errorf("the script has %d bytes", len(script))
+	}
+}
+
+// TestLowPort: a service on a port below 1024 gets the one capability that this needs.
+func TestLowPort(t *testing.T) {
+	for port, want := range map[int]string{80: "\nAmbientCapabilities=CAP_NET_BIND_SERVICE\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n", 1024: "\nCapabilityBoundingSet=\n"} {
+		script := start{Command: "service", Port: port}.script()
+		if !strings.Contains(script, want) || port == 1024 && strings.Contains(script, "CAP_NET_BIND") {
+			t.Errorf("port %d:\n%s", port, script)
+		}
+	}
+}
+
+// TestArchive: the bytes follow from names, contents and executable bits; times and owners of the
+// files do not count.
+func TestArchive(t *testing.T) {
+	folder := func(change func(dir string)) string {
+		dir := t.TempDir()
+		write(t, dir+"/service", "binary", 0o755)
+		write(t, dir+"/assets/b.txt", "b", 0o644)
+		write(t, dir+"/assets/a.txt", "a", 0o600)
+		change(dir)
+		return dir
+	}
+	digest := func(dir string) string {
+		a, err := newArchive(dir, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256([]byte(read(t, a.path))); hex.EncodeToString(sum[:]) != a.sha256 {
+			t.Errorf("the digest is %s, the file's %x", a.sha256, sum)
+		}
+		return a.sha256
+	}
+	first := digest(folder(func(string) {}))
+	for name, c := range map[string]struct {
+		change func(dir string)
+		same   bool
+	}{
+		"another time":       {func(dir string) { must(t, os.Chtimes(dir+"/service", epoch, epoch)) }, true},
+		"group may write":    {func(dir string) { must(t, os.Chmod(dir+"/assets/b.txt", 0o664)) }, true},
+		"another content":    {func(dir string) { write(t, dir+"/assets/b.txt", "c", 0o644) }, false},
+		"another name":       {func(dir string) { must(t, os.Rename(dir+"/assets/b.txt", dir+"/assets/c.txt")) }, false},
+		"another file":       {func(dir string) { write(t, dir+"/z", "", 0o644) }, false},
+		"no longer runnable": {func(dir string) { must(t, os.Chmod(dir+"/service", 0o644)) }, false},
+	} {
+		if got := digest(folder(c.change)); (got == first) != c.same {
+			t.Errorf("%s: the digest is the same: %v, want %v", name, got == first, c.same)
+		}
+	}
+
+	a, err := newArchive(folder(func(string) {}), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := read(t, a.path)
+	z, err := zip.NewReader(strings.NewReader(content), int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.WriteString(f.Mode().String() + " " + f.Name + " " + string(b) + "\n")
+	}
+	if want := "-rw-r--r-- assets/a.txt a\n-rw-r--r-- assets/b.txt b\n-rwxr-xr-x service binary\n"; got.String() != want {
+		t.Errorf("the archive holds:\n%s", got.String())
+	}
+}
+
+// TestArchiveRefusesLinks: a link may lead out of the folder, and means another file on the instance.
+func TestArchiveRefusesLinks(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/service", "binary", 0o755)
+	must(t, os.Symlink("/etc/hostname", dir+"/link"))
+	if _, err := newArchive(dir, t.TempDir()); err == nil || !strings.Contains(err.Error(), "link is neither a folder nor a regular file") {
+		t.Errorf("a link was packed: %v", err)
+	}
+}
+
+// TestExecutables: assets that nothing could start are refused.
+func TestExecutables(t *testing.T) {
+	h := fleet.HTTP{Asset: "dist/service", Command: "run", InstanceType: "t4g.small"}
+	for name, c := range map[string]struct {
+		content string
+		mode    os.FileMode
+		want    string
+	}{
+		"absent":               {"", 0, "dist/service/run is missing: run make dist"},
+		"not executable":       {"x", 0o644, "dist/service/run is not an executable file, so nothing could start it: run make dist, or chmod +x"},
+		"a folder":             {"", os.ModeDir, "dist/service/run is not an executable file, so nothing could start it: run make dist, or chmod +x"},
+		"for the other":        {executable(X86), 0o755, "dist/service/run is built for EM_X86_64, but shard.http.instanceType t4g.small is arm64; build it for that one"},
+		"the right one":        {executable(ARM64), 0o755, ""},
+		"a script":             {"#!/bin/sh\n", 0o755, ""},
+		"the start of nothing": {"", 0o755, ""},
+	} {
+		dir := t.TempDir()
+		switch {
+		case c.mode == os.ModeDir:
+			must(t, os.Mkdir(dir+"/run", 0o755))
+		case c.mode != 0:
+			write(t, dir+"/run", c.content, c.mode)
+		}
+		err := checkService(h, dir)
+		if got := message(err); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
