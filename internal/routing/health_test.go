@@ -78,6 +78,17 @@ func TestOneProbeAtATime(t *testing.T) {
 	wantOrder(t, h, true, "a", "b", "c")
 }
 
+func TestProbeIsClaimedOnce(t *testing.T) {
+	h, c := newTestHealth()
+	h.failed("a")
+	h.failed("a")
+	c.pass(firstRest)
+	// Two requests saw at the same time that the rest was over.
+	if a := h.shards["a"]; !a.fit(c.now(), true) || !a.claim(c.now()) || a.claim(c.now()) {
+		t.Error("a probe is claimed twice, or not at all")
+	}
+}
+
 func TestRestDoublesUpToItsLimit(t *testing.T) {
 	h, c := newTestHealth()
 	h.failed("a")

@@ -80,6 +80,12 @@ func TestMatch(t *testing.T) {
 	if _, err := mustRoutes(t, Route{"/jobs/*", ViaQueue}).match("/x"); !errors.Is(err, errNoRoute) {
 		t.Errorf("path that no route matches: %v", err)
 	}
+	// Written, by segments and with everything resolved this is under /jobs; decoded without backslashes,
+	// it is /jobs/jobs/x.
+	nested := mustRoutes(t, Route{"/jobs/jobs/*", ViaHTTP}, Route{"/jobs/*", ViaQueue})
+	if via, err := nested.match(`/jobs/p%2Fq\r/../../jobs/x`); !errors.Is(err, errAmbiguous) {
+		t.Errorf("path that one reading takes elsewhere: via %q, %v", via, err)
+	}
 }
 
 func TestRoutesRefused(t *testing.T) {

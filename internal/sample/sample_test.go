@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cellwall.dev/cellwall/internal/routing"
 )
@@ -245,6 +246,13 @@ func TestServeFinishesWhatItBegan(t *testing.T) {
 			break
 		}
 		conn.Close()
+	}
+	time.Sleep(20 * time.Millisecond) // in which a Serve that does not wait returns
+	select {
+	case err := <-ended:
+		t.Errorf("ended with a request under way: %v", err)
+		ended <- err
+	default:
 	}
 	close(release)
 	if got := <-answer; got != "done" {

@@ -153,16 +153,31 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestConnectionThatBreaksMayHaveRun(t *testing.T) {
-	var invocations atomic.Int32
-	tr := api(t, func(http.ResponseWriter, *http.Request) {
-		invocations.Add(1)
-		panic(http.ErrAbortHandler)
-	})
-	if _, err := tr.Send(t.Context(), call, put); err == nil || errors.Is(err, routing.ErrNotSent) {
-		t.Errorf("a connection that broke: %v", err)
+	breaks := map[string]func(http.ResponseWriter){
+		"closed": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"reset": func(w http.ResponseWriter) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			conn.(*net.TCPConn).SetLinger(0) // closing sends a reset
+			conn.Close()
+		},
 	}
-	if n := invocations.Load(); n != 1 {
-		t.Errorf("invoked %d times", n)
+	for name, broken := range breaks {
+		var invocations atomic.Int32
+		tr := api(t, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			invocations.Add(1)
+			broken(w)
+		})
+		if _, err := tr.Send(t.Context(), call, put); err == nil || errors.Is(err, routing.ErrNotSent) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := invocations.Load(); n != 1 {
+			t.Errorf("%s: invoked %d times", name, n)
+		}
 	}
 }
 

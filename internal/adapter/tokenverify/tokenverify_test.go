@@ -434,6 +434,12 @@ func TestMadeUpKeysDoNotFloodTheIssuer(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	for _, token := range forged {
+		c.pass(minPause / 100)
+		if _, err := v.Verify(t.Context(), token); !errors.Is(err, routing.ErrToken) {
+			t.Errorf("forged token: %v", err)
+		}
+	}
 	if n := i.fetches.Load(); n != 2 {
 		t.Errorf("%d fetches, want the first and one more", n)
 	}
