@@ -25,7 +25,7 @@ const (
 type Entry struct {
 	Tenant    string    `json:"tenant"`         // 1 to 128 bytes of UTF-8
 	Cell      string    `json:"cell"`           // the cell that serves it
-	State     State     `json:"state"`          //
+	State     State     `json:"state"`          // where it is in its life
 	Epoch     uint64    `json:"epoch"`          // set by the Store: rises by one with each change; the first is 1
 	Size      string    `json:"size,omitempty"` // size class; empty is the default one
 	Pins      []string  `json:"pins,omitempty"` // explicit subset, in preference order; empty when computed

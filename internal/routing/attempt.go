@@ -25,15 +25,15 @@ func (s *serving) attempt(ctx context.Context, entry directory.Entry, shard stri
 		try, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		defer cancel()
 	}
-	call := Call{Tenant: entry.Tenant, Epoch: entry.Epoch, Shard: shard}
+	call := Call{Tenant: s.out.Tenant, Epoch: entry.Epoch, Shard: shard}
 	req := *s.req
 	req.Path, req.RawQuery = clean(req.Path), clean(req.RawQuery)
 	req.Header = forShard(s.req.Header, call)
 
-	start := s.Now()
+	start := s.config.Now()
 	resp, err := s.via.Send(try, call, &req)
 	a := attempt{resp, err}
-	note := Attempt{Shard: shard, Took: s.Now().Sub(start), Err: err}
+	note := Attempt{Shard: shard, Took: s.config.Now().Sub(start), Err: err}
 	if err == nil && (resp.Status < 200 || resp.Status > 599) {
 		a = attempt{err: fmt.Errorf("shard answered with status %d", resp.Status)}
 		note.Err = a.err

@@ -170,7 +170,7 @@ func TestSubsetOnly(t *testing.T) {
 		}
 		if len(entry.Pins) == 0 {
 			for _, i := range tr.engine.subsets[entry.Size].Append(nil, "acme") {
-				members = append(members, tr.engine.Shards[i])
+				members = append(members, tr.engine.config.Shards[i])
 			}
 		}
 		for range rapid.IntRange(1, 30).Draw(t, "requests") {

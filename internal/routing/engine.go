@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -20,7 +21,7 @@ type Config struct {
 	Key        []byte               // the cell's placement key
 	Shards     []string             // ids of the cell's shards, in the order of the fleet
 	PerTenant  map[string]int       // shards per tenant by size class, "" for the default; 1 to len(Shards)
-	Directory  Directory            //
+	Directory  Directory            // asked for every request
 	Routes     []Route              // the first that matches wins
 	Transports map[string]Transport // by Route.Via
 	Timeout    time.Duration        // for one request, both attempts together
@@ -44,12 +45,12 @@ type Attempt struct {
 	Shard  string
 	Status int           // 0 when no answer came
 	Err    error         // nil when an answer came
-	Took   time.Duration //
+	Took   time.Duration
 }
 
 // Engine routes requests by the rules of this package. It is safe for concurrent use.
 type Engine struct {
-	Config
+	config  Config
 	subsets map[string]placement.Subsets // by size class
 	routes  routes
 	health  *health
@@ -66,8 +67,7 @@ func New(c Config) (*Engine, error) {
 			return nil, fmt.Errorf("routes go via %s, for which there is no transport", r.via)
 		}
 	}
-	switch {
-	case c.Cell == "" || c.Directory == nil || c.Timeout <= 0:
+	if c.Cell == "" || c.Directory == nil || c.Timeout <= 0 {
 		return nil, errors.New("a router needs a cell, a directory and a time limit")
 	}
 	subsets, err := newSubsets(c)
@@ -83,7 +83,8 @@ func New(c Config) (*Engine, error) {
 	if c.Observe == nil {
 		c.Observe = func(Outcome) {}
 	}
-	return &Engine{Config: c, subsets: subsets, routes: rs, health: newHealth(c.Shards, c.Now, c.Pick)}, nil
+	c.Shards, c.Transports = slices.Clone(c.Shards), maps.Clone(c.Transports)
+	return &Engine{config: c, subsets: subsets, routes: rs, health: newHealth(c.Shards, c.Now, c.Pick)}, nil
 }
 
 // newSubsets prepares the scheme for every size class.
@@ -111,12 +112,12 @@ func newSubsets(c Config) (map[string]placement.Subsets, error) {
 // Serve answers one request of a tenant, whose id the caller took from a verified token; "" means that
 // there was none. It always answers; what no shard answered is a problem document (RFC 9457).
 func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Response {
-	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
 	defer cancel()
 	s := serving{Engine: e, out: Outcome{Tenant: tenant}, req: req}
 	resp := s.serve(ctx)
 	s.out.Status = resp.Status
-	e.Observe(s.out)
+	e.config.Observe(s.out)
 	return resp
 }
 
@@ -146,7 +147,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 	case len(s.req.Body) > MaxBody:
 		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
 	}
-	s.via = s.Transports[via]
+	s.via = s.config.Transports[via]
 
 	entry, refusal := s.look(ctx)
 	if refusal != nil {
@@ -164,7 +165,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 	order = order[1:]
 	if first.misdirected() {
 		// The shard knows better where the tenant lives. Only a higher epoch is news.
-		if fresh, err := s.Directory.Get(ctx, entry.Tenant); err == nil && fresh.Epoch > entry.Epoch {
+		if fresh, err := s.config.Directory.Get(ctx, s.out.Tenant); err == nil && fresh.Epoch > entry.Epoch {
 			if refusal = s.admit(fresh); refusal != nil {
 				return refusal
 			}
@@ -182,7 +183,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 
 // look reads the tenant's entry, and refuses whoever is not served here.
 func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
-	entry, err := s.Directory.Get(ctx, s.out.Tenant)
+	entry, err := s.config.Directory.Get(ctx, s.out.Tenant)
 	switch {
 	case errors.Is(err, directory.ErrNotFound):
 		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here", err)
@@ -195,7 +196,7 @@ func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
 // admit says whether a tenant with this entry is served here; nil when it is.
 func (s *serving) admit(entry directory.Entry) *Response {
 	switch {
-	case entry.Cell != s.Cell:
+	case entry.Cell != s.config.Cell:
 		// The same words as for a tenant that is nowhere: where it lives is no business of the asker.
 		return s.refuse(http.StatusNotFound, "this tenant is not known here", fmt.Errorf("tenant lives in cell %q", entry.Cell))
 	case entry.State == directory.Moving && !safe(s.req.Method):
@@ -225,8 +226,8 @@ func (s *serving) order(entry directory.Entry) ([]string, *Response) {
 			// Any other k would be another subset, in which the tenant's state is not.
 			return nil, misconfigured("size class %q is not declared in this cell", entry.Size)
 		}
-		for _, i := range subsets.Append(nil, entry.Tenant) {
-			members = append(members, s.Shards[i])
+		for _, i := range subsets.Append(nil, s.out.Tenant) {
+			members = append(members, s.config.Shards[i])
 		}
 	}
 	return s.health.order(members, idempotent(s.req.Method)), nil

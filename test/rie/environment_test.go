@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -83,8 +84,9 @@ func tryStart(t *testing.T, rie, binary string, variables map[string]string) (*e
 		e.cmd.Env = append(e.cmd.Env, name+"="+value)
 	}
 	e.cmd.Stdout, e.cmd.Stderr = e.output, e.output
-	// The emulator leaves the function's process behind; the group takes it along.
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A test binary that is killed runs no cleanup; the kernel then ends the emulator, and the function's
+	// process ends when it finds nobody to ask for work.
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := e.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,11 @@ func tryStart(t *testing.T, rie, binary string, variables map[string]string) (*e
 		close(exited)
 	}()
 	t.Cleanup(func() {
-		syscall.Kill(-e.cmd.Process.Pid, syscall.SIGKILL)
+		// The emulator gives the function a process group of its own, and leaves it behind.
+		groups := append(children(t, e.cmd.Process.Pid), e.cmd.Process.Pid)
+		for _, group := range groups {
+			syscall.Kill(-group, syscall.SIGKILL)
+		}
 		<-exited
 	})
 	for range 500 {
@@ -109,6 +115,30 @@ func tryStart(t *testing.T, rie, binary string, variables map[string]string) (*e
 		}
 	}
 	return nil, fmt.Errorf("the emulator does not listen: %s", e.output)
+}
+
+// children are the processes that a process started.
+func children(t *testing.T, parent int) (pids []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		// pid (name) state ppid …; the name may hold anything.
+		var state string
+		var pid, ppid int
+		fmt.Sscan(string(text), &pid)
+		fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &ppid)
+		if ppid == parent {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 func freeAddress(t *testing.T) string {
