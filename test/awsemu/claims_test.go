@@ -1,0 +1,373 @@
+package awsemu_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	ddb "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/smithy-go"
+
+	"cellwall.dev/cellwall/test/awsemu"
+)
+
+// The tests in this package hold the emulator to what docs/testing.md says of it: each sentence there
+// about a lie of stock moto that is mended has its test here, under the same name.
+
+const account, region = "111111111111", "eu-west-1"
+
+// emulator is one emulator for all tests of this package; each takes names of its own in it.
+var emulator = sync.OnceValues(func() (*awsemu.Emulator, error) {
+	return awsemu.New(context(), &said)
+})
+
+func use(t *testing.T) *awsemu.Emulator {
+	t.Helper()
+	e, err := emulator()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	return e
+}
+
+// stacks is CloudFormation in one account and region.
+type stacks struct {
+	*cloudformation.Client
+}
+
+func newStacks(t *testing.T) stacks {
+	t.Helper()
+	return stacks{cloudformation.NewFromConfig(use(t).Config(t, account, region))}
+}
+
+// create creates a stack and returns its status.
+func (s stacks) create(t *testing.T, name, resources string) string {
+	t.Helper()
+	_, err := s.CreateStack(t.Context(), &cloudformation.CreateStackInput{StackName: &name, TemplateBody: aws.String(template(resources))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.status(t, name)
+}
+
+// update updates a stack and returns its status.
+func (s stacks) update(t *testing.T, name, resources string) string {
+	t.Helper()
+	_, err := s.UpdateStack(t.Context(), &cloudformation.UpdateStackInput{StackName: &name, TemplateBody: aws.String(template(resources))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.status(t, name)
+}
+
+func (s stacks) status(t *testing.T, name string) string {
+	t.Helper()
+	out, err := s.DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out.Stacks[0].StackStatus)
+}
+
+// reasons is every reason in a stack's events.
+func (s stacks) reasons(t *testing.T, name string) string {
+	t.Helper()
+	out, err := s.DescribeStackEvents(t.Context(), &cloudformation.DescribeStackEventsInput{StackName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for _, e := range out.StackEvents {
+		reasons = append(reasons, aws.ToString(e.ResourceStatusReason))
+	}
+	return strings.Join(reasons, "\n")
+}
+
+func template(resources string) string { return `{"Resources":{` + resources + `}}` }
+
+// queueURL is a queue's address; "" when there is no such queue.
+func queueURL(t *testing.T, name string) string {
+	t.Helper()
+	out, err := sqs.NewFromConfig(use(t).Config(t, account, region)).GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
+	var api smithy.APIError
+	if errors.As(err, &api) && strings.Contains(api.ErrorCode(), "NonExistentQueue") || errors.As(err, &api) && api.ErrorCode() == "QueueDoesNotExist" {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *out.QueueUrl
+}
+
+func TestUnknownTypeFails(t *testing.T) {
+	s := newStacks(t)
+	if got := s.create(t, "unknown", `"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"unknown-q"}},"X":{"Type":"AWS::Braket::QuantumTask"}`); got != "ROLLBACK_COMPLETE" {
+		t.Errorf("the stack is %s", got)
+	}
+	if !strings.Contains(s.reasons(t, "unknown"), "no support for AWS::Braket::QuantumTask") {
+		t.Errorf("no event says why:\n%s", s.reasons(t, "unknown"))
+	}
+	if queueURL(t, "unknown-q") != "" {
+		t.Error("the stack's queue was made")
+	}
+}
+
+func TestUnknownPropertyFails(t *testing.T) {
+	s := newStacks(t)
+	if got := s.create(t, "property", `"V":{"Type":"AWS::EC2::VPC","Properties":{"CidrBlock":"10.9.0.0/16","Colour":"blue"}}`); got != "ROLLBACK_COMPLETE" {
+		t.Errorf("the stack is %s", got)
+	}
+	if !strings.Contains(s.reasons(t, "property"), "Colour") {
+		t.Errorf("no event names the property:\n%s", s.reasons(t, "property"))
+	}
+}
+
+func TestFailedCreateIsRolledBack(t *testing.T) {
+	s := newStacks(t)
+	if got := s.create(t, "half", `"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"half-q"}},
+		"S":{"Type":"AWS::EC2::Subnet","DependsOn":"Q","Properties":{"VpcId":"vpc-none","CidrBlock":"10.0.0.0/24"}}`); got != "ROLLBACK_COMPLETE" {
+		t.Errorf("the stack is %s", got)
+	}
+	if queueURL(t, "half-q") != "" {
+		t.Error("the queue outlived the rollback")
+	}
+}
+
+func TestFailedUpdateIsRolledBack(t *testing.T) {
+	s := newStacks(t)
+	queue := func(seconds int) string {
+		return fmt.Sprintf(`"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"back-q","VisibilityTimeout":%d}}`, seconds)
+	}
+	if got := s.create(t, "back", queue(30)); got != "CREATE_COMPLETE" {
+		t.Fatalf("the stack is %s", got)
+	}
+	bad := `,"S":{"Type":"AWS::EC2::Subnet","DependsOn":"Q","Properties":{"VpcId":"vpc-none","CidrBlock":"10.0.0.0/24"}}`
+	if got := s.update(t, "back", queue(60)+bad); got != "UPDATE_ROLLBACK_COMPLETE" {
+		t.Errorf("the stack is %s", got)
+	}
+	if got := visibility(t, "back-q"); got != "30" {
+		t.Errorf("the queue's visibility timeout is %s after the rollback, want 30", got)
+	}
+}
+
+func visibility(t *testing.T, queue string) string {
+	t.Helper()
+	out, err := sqs.NewFromConfig(use(t).Config(t, account, region)).GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
+		QueueUrl: aws.String(queueURL(t, queue)), AttributeNames: []sqsAttribute{"VisibilityTimeout"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Attributes["VisibilityTimeout"]
+}
+
+func TestChangeSetsBelongToTheirStacks(t *testing.T) {
+	s := newStacks(t)
+	names := []string{"set-a", "set-b", "set-c"}
+	for _, name := range names {
+		_, err := s.CreateChangeSet(t.Context(), &cloudformation.CreateChangeSetInput{
+			StackName: &name, ChangeSetName: aws.String("deploy"), ChangeSetType: cfn.ChangeSetTypeCreate,
+			TemplateBody: aws.String(template(`"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"` + name + `"}}`)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		if _, err := s.ExecuteChangeSet(t.Context(), &cloudformation.ExecuteChangeSetInput{StackName: &name, ChangeSetName: aws.String("deploy")}); err != nil {
+			t.Fatal(err)
+		}
+		if queueURL(t, name) == "" || s.status(t, name) != "CREATE_COMPLETE" {
+			t.Errorf("stack %s is %s, and its queue is at %q", name, s.status(t, name), queueURL(t, name))
+		}
+	}
+	_, err := s.DescribeChangeSet(t.Context(), &cloudformation.DescribeChangeSetInput{StackName: aws.String("set-a"), ChangeSetName: aws.String("other")})
+	var missing *cfn.ChangeSetNotFoundException
+	if !errors.As(err, &missing) {
+		t.Errorf("a change set that is not there gives %v", err)
+	}
+}
+
+func TestUpdateReachesDependants(t *testing.T) {
+	s := newStacks(t)
+	// The parameter depends on the launch template's version, which the update raises.
+	resources := func(size string) string {
+		return `"T":{"Type":"AWS::EC2::LaunchTemplate","Properties":{"LaunchTemplateData":{"InstanceType":"` + size + `"}}},
+			"P":{"Type":"AWS::SSM::Parameter","Properties":{"Name":"/dependant","Type":"String","Value":{"Fn::GetAtt":["T","LatestVersionNumber"]}}}`
+	}
+	value := func() string {
+		out, err := ssm.NewFromConfig(use(t).Config(t, account, region)).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("/dependant")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *out.Parameter.Value
+	}
+	s.create(t, "dependant", resources("t4g.small"))
+	if got := value(); got != "1" {
+		t.Fatalf("the parameter is %s at first", got)
+	}
+	s.update(t, "dependant", resources("t4g.large"))
+	if got := value(); got != "2" {
+		t.Errorf("the parameter is %s after the update, want 2", got)
+	}
+}
+
+func TestTypedParametersFollowTheirValue(t *testing.T) {
+	s := newStacks(t)
+	client := ssm.NewFromConfig(use(t).Config(t, account, region))
+	put := func(value string) {
+		if _, err := client.PutParameter(t.Context(), &ssm.PutParameterInput{Name: aws.String("/typed"), Type: "String", Value: &value, Overwrite: aws.Bool(true)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := aws.String(`{"Parameters":{"P":{"Type":"AWS::SSM::Parameter::Value<String>","Default":"/typed"}},
+		"Resources":{"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"typed-q","VisibilityTimeout":{"Ref":"P"}}}}}`)
+	put("11")
+	if _, err := s.CreateStack(t.Context(), &cloudformation.CreateStackInput{StackName: aws.String("typed"), TemplateBody: body}); err != nil {
+		t.Fatal(err)
+	}
+	update := func() error {
+		_, err := s.UpdateStack(t.Context(), &cloudformation.UpdateStackInput{StackName: aws.String("typed"), TemplateBody: body,
+			Parameters: []cfn.Parameter{{ParameterKey: aws.String("P"), UsePreviousValue: aws.Bool(true)}}})
+		return err
+	}
+	if err := update(); err == nil || !strings.Contains(err.Error(), "No updates") {
+		t.Errorf("an update with nothing new gives %v", err)
+	}
+	put("22")
+	if err := update(); err != nil {
+		t.Fatal(err)
+	}
+	if got := visibility(t, "typed-q"); got != "22" {
+		t.Errorf("the queue has the parameter's value %s, want the new one, 22", got)
+	}
+}
+
+func TestConditionalWritesAreAtomic(t *testing.T) {
+	client := dynamodb.NewFromConfig(use(t).Config(t, account, region))
+	makeTable(t, client, "atomic")
+	const writers = 16
+	for round := range 8 {
+		var won atomic.Int32
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{
+					TableName: aws.String("atomic"), Item: item(fmt.Sprint(round)), ConditionExpression: aws.String("attribute_not_exists(pk)")})
+				var failed *ddb.ConditionalCheckFailedException
+				switch {
+				case err == nil:
+					won.Add(1)
+				case !errors.As(err, &failed):
+					t.Errorf("write: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if n := won.Load(); n != 1 {
+			t.Errorf("round %d: %d of %d writers made the item", round, n, writers)
+		}
+	}
+}
+
+func TestTablesAreFoundByARN(t *testing.T) {
+	home := dynamodb.NewFromConfig(use(t).Config(t, account, region))
+	makeTable(t, home, "far")
+	if _, err := home.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("far"), Item: item("x")}); err != nil {
+		t.Fatal(err)
+	}
+	// Another account, in another region, reads by ARN.
+	away := dynamodb.NewFromConfig(use(t).Config(t, "222222222222", "us-east-1"))
+	arn := "arn:aws:dynamodb:" + region + ":" + account + ":table/far"
+	out, err := away.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &arn, Key: item("x")})
+	if err != nil || len(out.Item) == 0 {
+		t.Errorf("by ARN: %v, %v", out, err)
+	}
+	if _, err := away.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("far"), Key: item("x")}); err == nil {
+		t.Error("by name the other account's table is found, too")
+	}
+}
+
+func makeTable(t *testing.T, client *dynamodb.Client, name string) {
+	t.Helper()
+	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: &name, BillingMode: ddb.BillingModePayPerRequest,
+		KeySchema:            []ddb.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: ddb.KeyTypeHash}},
+		AttributeDefinitions: []ddb.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: ddb.ScalarAttributeTypeS}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func item(pk string) map[string]ddb.AttributeValue {
+	return map[string]ddb.AttributeValue{"pk": &ddb.AttributeValueMemberS{Value: pk}}
+}
+
+func TestSecretsAreGenerated(t *testing.T) {
+	s := newStacks(t)
+	generate := `{"SecretStringTemplate":"{\"kind\":\"key\"}","GenerateStringKey":"1","PasswordLength":64,"RequireEachIncludedType":false,
+		"ExcludePunctuation":true,"ExcludeUppercase":true,"ExcludeCharacters":"ghijklmnopqrstuvwxyz"}`
+	seen := map[string]bool{}
+	for _, name := range []string{"secret-a", "secret-b"} {
+		if got := s.create(t, name, `"S":{"Type":"AWS::SecretsManager::Secret","Properties":{"Name":"`+name+`","GenerateSecretString":`+generate+`}}`); got != "CREATE_COMPLETE" {
+			t.Fatalf("the stack is %s: %s", got, s.reasons(t, name))
+		}
+		out, err := secretsmanager.NewFromConfig(use(t).Config(t, account, region)).GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: &name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value map[string]string
+		if err := json.Unmarshal([]byte(*out.SecretString), &value); err != nil {
+			t.Fatal(err)
+		}
+		if value["kind"] != "key" || !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(value["1"]) {
+			t.Errorf("the secret's form is %q", regexp.MustCompile(`[0-9a-f]`).ReplaceAllString(*out.SecretString, "x"))
+		}
+		seen[value["1"]] = true
+	}
+	if len(seen) != 2 {
+		t.Error("two secrets are the same")
+	}
+}
+
+// TestDocumentedTemplateOnlyList holds docs/testing.md and the emulator to the same list.
+func TestDocumentedTemplateOnlyList(t *testing.T) {
+	root, err := awsemu.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, found := bytes.Cut(doc, []byte("## Template-only\n"))
+	if !found {
+		t.Fatal("docs/testing.md has no section Template-only")
+	}
+	list, _, _ = bytes.Cut(list, []byte("\n## "))
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllSubmatch(list, -1) {
+		documented = append(documented, string(m[1]))
+	}
+	slices.Sort(documented)
+	if listed := slices.Sorted(maps.Keys(use(t).TemplateOnly())); !slices.Equal(documented, listed) {
+		t.Errorf("docs/testing.md lists %q, the emulator %q", documented, listed)
+	}
+}
