@@ -43,8 +43,8 @@ type Outcome struct {
 // Attempt is one sending to one shard.
 type Attempt struct {
 	Shard  string
-	Status int           // 0 when no answer came
-	Err    error         // nil when an answer came
+	Status int   // 0 when no answer came
+	Err    error // nil when an answer came
 	Took   time.Duration
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,6 +70,14 @@ func newEngine(t testing.TB, c Config) *Engine {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// random is a pick at random, for one goroutine, whose seed is logged.
+func random(t *testing.T) func(int) int {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0)).IntN
 }
 
 func ok(body string) *Response {
@@ -239,7 +248,7 @@ func TestSubsetByScheme(t *testing.T) {
 			asked[call.Shard] = true
 			return ok(""), nil
 		}))
-		c.Pick = nil // at random
+		c.Pick = random(t)
 		e := newEngine(t, c)
 		for range 500 {
 			e.Serve(t.Context(), "acme", get("/x"))
@@ -294,7 +303,7 @@ func TestShardsAreSpreadOver(t *testing.T) {
 		count[call.Shard]++
 		return ok(""), nil
 	}))
-	c.Pick = nil
+	c.Pick = random(t)
 	e := newEngine(t, c)
 	for range 3000 {
 		e.Serve(t.Context(), "acme", get("/x"))
