@@ -247,11 +247,14 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("a security group lets in more than another group: %s", text(r.Properties))
 		}
 	}
-	for _, kind := range []string{"AWS::EC2::SecurityGroup"} {
-		for _, r := range core.of(kind) {
-			if r.at("SecurityGroupIngress") != nil {
-				t.Errorf("a security group lets in %s", text(r.at("SecurityGroupIngress")))
-			}
+	for _, r := range core.of("AWS::EC2::SecurityGroup") {
+		if r.at("SecurityGroupIngress") != nil {
+			t.Errorf("a security group lets in %s", text(r.at("SecurityGroupIngress")))
+		}
+	}
+	for _, r := range core.of("AWS::EC2::Subnet") {
+		if r.at("MapPublicIpOnLaunch") == true {
+			t.Errorf("a subnet gives out public addresses: %s", text(r.Properties))
 		}
 	}
 }

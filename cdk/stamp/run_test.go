@@ -96,8 +96,8 @@ func TestSameBytes(t *testing.T) {
 	out := t.TempDir()
 	synthesise := func(name string, context map[string]string) map[string]string {
 		folder := filepath.Join(out, name)
-		if stderr, err := run(t, project(t), folder, context); err != nil {
-			t.Fatalf("%v\n%s", err, stderr)
+		if stderr, err := run(t, project(t), folder, context); err != nil || stderr != "" {
+			t.Fatalf("ended with %v, and said:\n%s", err, stderr)
 		}
 		return files(t, folder)
 	}

@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -233,6 +234,24 @@ func TestLimits(t *testing.T) {
 	}
 	eachShape(t, check)
 	t.Run("long names", func(t *testing.T) { check(t, long) })
+}
+
+// TestNoWarnings: the CDK's own checks of the templates find nothing either. The report lists only the
+// checks that found something, acknowledged or not.
+func TestNoWarnings(t *testing.T) {
+	eachShape(t, func(t *testing.T, a assembly) {
+		var report struct {
+			PluginReports []struct{ Violations []any }
+		}
+		if err := json.Unmarshal([]byte(read(t, filepath.Join(filepath.Dir(a["global"].file), "validation-report.json"))), &report); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range report.PluginReports {
+			for _, v := range p.Violations {
+				t.Error(text(v))
+			}
+		}
+	})
 }
 
 // TestLint runs cfn-lint over one cell of each shape, and the global stack.
