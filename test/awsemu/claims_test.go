@@ -1,15 +1,12 @@
 package awsemu_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +17,7 @@ import (
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddb "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -347,27 +345,63 @@ func TestSecretsAreGenerated(t *testing.T) {
 	}
 }
 
-// TestDocumentedTemplateOnlyList holds docs/testing.md and the emulator to the same list.
-func TestDocumentedTemplateOnlyList(t *testing.T) {
+func TestOtherMotoIsRefused(t *testing.T) {
 	root, err := awsemu.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
-	if err != nil {
-		t.Fatal(err)
+	python := exec.Command(filepath.Join(root, ".venv", "bin", "python"), "-c", "from emulator import server; server.MOTO_VERSION = '1.2.3'; server.check_version()")
+	python.Dir = filepath.Join(root, "test")
+	out, err := python.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "mends 1.2.3") {
+		t.Errorf("with another moto the emulator says %q, %v", out, err)
 	}
-	_, list, found := bytes.Cut(doc, []byte("## Template-only\n"))
-	if !found {
-		t.Fatal("docs/testing.md has no section Template-only")
+}
+
+func TestBucketPoliciesAreKept(t *testing.T) {
+	s := newStacks(t)
+	got := s.create(t, "policy", `"Bucket":{"Type":"AWS::S3::Bucket","Properties":{"BucketName":"policy-bucket"}},
+		"Policy":{"Type":"AWS::S3::BucketPolicy","Properties":{"Bucket":{"Ref":"Bucket"},"PolicyDocument":{"Version":"2012-10-17","Statement":[
+			{"Sid":"TLS","Effect":"Deny","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::policy-bucket","arn:aws:s3:::policy-bucket/*"],
+			"Condition":{"Bool":{"aws:SecureTransport":"false"}}}]}}}`)
+	if got != "CREATE_COMPLETE" {
+		t.Fatalf("the stack is %s:\n%s", got, s.reasons(t, "policy"))
 	}
-	list, _, _ = bytes.Cut(list, []byte("\n## "))
-	var documented []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllSubmatch(list, -1) {
-		documented = append(documented, string(m[1]))
+	client := s3.NewFromConfig(use(t).Config(t, account, region), func(o *s3.Options) { o.UsePathStyle = true })
+	if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("policy-bucket"), Key: aws.String("k"), Body: strings.NewReader("v")}); err != nil {
+		t.Errorf("an upload is refused: %v", err)
 	}
-	slices.Sort(documented)
-	if listed := slices.Sorted(maps.Keys(use(t).TemplateOnly())); !slices.Equal(documented, listed) {
-		t.Errorf("docs/testing.md lists %q, the emulator %q", documented, listed)
+	out, err := client.GetBucketPolicy(t.Context(), &s3.GetBucketPolicyInput{Bucket: aws.String("policy-bucket")})
+	if err != nil || !strings.Contains(*out.Policy, `"aws:SecureTransport"`) {
+		t.Errorf("the policy is read back as %v, %v", out, err)
+	}
+}
+
+func TestAccountsAndRegionsAreApart(t *testing.T) {
+	places := [][2]string{{account, region}, {account, "us-east-1"}, {"222222222222", region}}
+	for _, place := range places {
+		s := stacks{cloudformation.NewFromConfig(use(t).Config(t, place[0], place[1]))}
+		if got := s.create(t, "apart", `"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"apart-q"}}`); got != "CREATE_COMPLETE" {
+			t.Errorf("in %v the stack is %s:\n%s", place, got, s.reasons(t, "apart"))
+		}
+	}
+	for _, place := range places {
+		client := sqs.NewFromConfig(use(t).Config(t, place[0], place[1]))
+		url, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("apart-q")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: url.QueueUrl, AttributeNames: []sqsAttribute{"QueueArn"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "arn:aws:sqs:" + place[1] + ":" + place[0] + ":apart-q"; out.Attributes["QueueArn"] != want {
+			t.Errorf("the queue is %s, want %s", out.Attributes["QueueArn"], want)
+		}
+	}
+	elsewhere := stacks{cloudformation.NewFromConfig(use(t).Config(t, "333333333333", region))}
+	out, err := elsewhere.DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{})
+	if err != nil || len(out.Stacks) != 0 {
+		t.Errorf("an account without stacks has %v, %v", out, err)
 	}
 }

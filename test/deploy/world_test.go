@@ -46,13 +46,17 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{root: root, dir: t.TempDir(), aws: awsemu.Start(t)}
+	w := &world{root: root, dir: t.TempDir()}
+	if _, err := os.Stat(w.cli()); err != nil {
+		t.Fatal("the CDK's command line is not installed\nhint: make node_modules/.stamp does that, and make test, too")
+	}
+	w.aws = awsemu.Start(t)
 	w.writeFleet(t, func(yaml string) string { return strings.ReplaceAll(yaml, "shards: 16", "shards: 4") })
 	w.names = names.ForFleet(w.fleet.Service)
 	w.copyFile(t, "cdk.json")
 	w.app = filepath.Join(t.TempDir(), "cdk-app")
-	w.run(t, root, nil, "go", "build", "-o", w.app, "./cdk")
-	w.run(t, root, []string{"DIST=" + filepath.Join(w.dir, "dist"), "ARCH=" + runtime.GOARCH}, "scripts/build-dist.sh")
+	w.run(t, root, os.Environ(), "go", "build", "-o", w.app, "./cdk")
+	w.run(t, root, append(os.Environ(), "DIST="+filepath.Join(w.dir, "dist"), "ARCH="+runtime.GOARCH), "scripts/build-dist.sh")
 	w.environ = append(w.aws.Environ(t, homeAccount, homeRegion),
 		"CI=true", "HOME="+t.TempDir(), "CDK_DISABLE_CLI_TELEMETRY=true", "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION=1", "NODE_NO_WARNINGS=1")
 	return w
@@ -162,10 +166,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = dir
-	if env != nil {
-		c.Env = append(os.Environ(), env...) // of two values of one variable the last holds
-	}
+	c.Dir, c.Env = dir, env
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()

@@ -66,6 +66,7 @@ class Deployment:
         self._accounts = accounts
         self._stack = stack
         self._steps: list[_Step] = []
+        self._wanted: set[str] = set()
 
     def create(self, content: Content) -> None:
         """Makes the stack. It is CREATE_COMPLETE or ROLLBACK_COMPLETE afterwards."""
@@ -84,8 +85,7 @@ class Deployment:
     def update(self, content: Content) -> None:
         """Changes the stack. It is UPDATE_COMPLETE or UPDATE_ROLLBACK_COMPLETE afterwards."""
         stack = self._stack
-        before, outputs = stack.content, stack.outputs
-        resources = dict(stack.resources)
+        resources, outputs = dict(stack.resources), stack.outputs
         stack.enter("UPDATE_IN_PROGRESS", "User Initiated")
         try:
             self._forward(content)
@@ -99,7 +99,7 @@ class Deployment:
             return
         stack.content, stack.updated = content, now()
         stack.enter("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-        self._clean_up(resources, before)
+        self._clean_up(resources)
         stack.enter("UPDATE_COMPLETE")
 
     def delete(self) -> None:
@@ -135,6 +135,7 @@ class Deployment:
         for logical in dependency_order(content.template):
             definition = content.template["Resources"][logical]
             if "Condition" not in definition or scope.condition(definition["Condition"]):
+                self._wanted.add(logical)
                 self._change(logical, definition, scope)
         stack.outputs = self._trying("Outputs", "AWS::CloudFormation::Stack", "UPDATE_FAILED", lambda: _outputs(content.template, scope))
 
@@ -196,15 +197,12 @@ class Deployment:
                 self._stack.event(before.logical, before.type, before.id, "UPDATE_FAILED", _reason(error))
         return complete
 
-    def _clean_up(self, before: dict[str, Resource], content: Content | None) -> None:
-        """Deletes what is no longer in the template or was replaced."""
+    def _clean_up(self, before: dict[str, Resource]) -> None:
+        """Deletes what is no longer wanted or was replaced."""
         stack = self._stack
-        wanted = stack.content.template["Resources"] if stack.content else {}
-        scope_names = {step.after.logical for step in self._steps}
         for old in reversed(list(before.values())):
-            current = stack.resources.get(old.logical)
-            gone = old.logical not in wanted
-            replaced = old.logical in scope_names and current is not None and current.id != old.id
+            gone = old.logical not in self._wanted
+            replaced = not gone and stack.resources[old.logical].id != old.id
             if gone:
                 del stack.resources[old.logical]
             if (gone and old.on_delete in _RETAINED) or (replaced and old.on_replace in _RETAINED):

@@ -3,11 +3,12 @@
 from typing import Any
 
 from ..cloudformation.call import call
+from ..cloudformation.errors import ValidationError
 from ..cloudformation.handler import Handler, Made, Place, changed, resource
 from .tags import without
 
-# CloudFormation's own names for what the API calls differently.
-_REPLACED_BY = {"VPCZoneIdentifier", "Tags", "MetricsCollection", "AutoScalingGroupName"}
+# What the API takes in another form, or in another call.
+_APART = {"VPCZoneIdentifier", "Tags", "MetricsCollection", "AutoScalingGroupName"}
 
 
 @resource("AWS::AutoScaling::AutoScalingGroup")
@@ -24,6 +25,8 @@ class AutoScalingGroup(Handler):
     def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
         if changed(old, new) & {"AutoScalingGroupName"}:
             return None
+        if unchangeable := changed(old, new) & {"Tags", "MetricsCollection"}:
+            raise ValidationError(f"the emulator cannot change {sorted(unchangeable)} of an Auto Scaling group")
         client, name = at.client("autoscaling"), made.id
         call(client, "UpdateAutoScalingGroup", AutoScalingGroupName=name, **self._settings(new))
         before, after = set(old.get("TargetGroupARNs", [])), set(new.get("TargetGroupARNs", []))
@@ -39,7 +42,7 @@ class AutoScalingGroup(Handler):
         at.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=made.id, ForceDelete=True)
 
     def _settings(self, p: dict[str, Any]) -> dict[str, Any]:
-        settings = without(p, "TargetGroupARNs", *_REPLACED_BY)
+        settings = without(p, "TargetGroupARNs", *_APART)
         if "VPCZoneIdentifier" in p:
             settings["VPCZoneIdentifier"] = ",".join(p["VPCZoneIdentifier"])
         return settings

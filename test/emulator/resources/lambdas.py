@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..cloudformation.call import call
+from ..cloudformation.errors import ValidationError
 from ..cloudformation.handler import Handler, Made, Place, changed, resource
 from .tags import mapping, without
 
@@ -14,6 +15,8 @@ class Function(Handler):
 
     def create(self, at: Place, p: dict[str, Any]) -> Made:
         client = at.client("lambda")
+        if "ZipFile" in p["Code"]:
+            raise ValidationError("the emulator has no support for code that stands in the template; put it into a bucket")
         made = call(client, "CreateFunction", **{"FunctionName": at.name(), **without(p, *self._APART)}, Tags=mapping(p))
         self._reserve(client, made["FunctionName"], p)
         return Made(made["FunctionName"], {"Arn": made["FunctionArn"]})
@@ -27,6 +30,11 @@ class Function(Handler):
             call(client, "UpdateFunctionCode", FunctionName=made.id, Architectures=new.get("Architectures"), **new["Code"])
         if moved - {"Code", "Architectures", *self._APART}:
             call(client, "UpdateFunctionConfiguration", FunctionName=made.id, **without(new, "Code", "Architectures", *self._APART, *self._FIXED))
+        before, after = mapping(old), mapping(new)
+        if gone := sorted(before.keys() - after.keys()):
+            client.untag_resource(Resource=made.attributes["Arn"], TagKeys=gone)
+        if before != after and after:
+            client.tag_resource(Resource=made.attributes["Arn"], Tags=after)
         self._reserve(client, made.id, new)
         return made
 
