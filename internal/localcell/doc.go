@@ -13,6 +13,9 @@
 // router that a request was not sent.
 //
 // Everything lives in one state directory, readable by its owner only. Secrets (the placement key, the
-// issuer's key, the secrets that the processes show each other) are passed in its files, never as
-// arguments.
+// issuer's key, the secrets that the processes show each other) are passed in its files and to workers in
+// their environment, never as arguments.
+//
+// What it is not: a wall against other users of the same machine. They cannot use the cell's addresses,
+// but whoever listens on a worker's port while that worker is down gets what the router sends there.
 package localcell

@@ -18,8 +18,8 @@ import (
 	"cellwall.dev/cellwall/internal/sample"
 )
 
-// requestLimit is the time for one request, both attempts together: the same as the router's on AWS,
-// which must end before API Gateway does, after 30 s.
+// requestLimit is the time for one request, both attempts together. It is shorter than the router's on
+// AWS, because somebody sits and waits; a shard that hangs costs half of it.
 const requestLimit = 10 * time.Second
 
 // routerSettings is the router process's file.
