@@ -3,6 +3,7 @@ package localcell
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -252,21 +253,7 @@ func TestNothingOutlivesTheSupervisor(t *testing.T) {
 
 func TestTheCellEndsWithItsGuard(t *testing.T) {
 	c := up(t)
-	store := c.statusOf(nameStore)
-	// The guard leads the group of all the others.
-	out, err := exec.Command("ps", "-o", "pgid=", "-p", strconv.Itoa(store.PID)).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, err := strconv.Atoi(strings.TrimSpace(string(out)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := proc.Of(group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := guard.Kill(); err != nil {
+	if err := c.Guard.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	allGone(t, c.processes())
@@ -373,12 +360,9 @@ func secretsStayInFilesOfTheirOwner(t *testing.T, c *cell) {
 	secrets := []string{keys["1"], c.Secret, settings.StoreSecret, settings.WorkerSecret}
 	c.wants(http.StatusNoContent, c.token("acme"), "PUT", "/orders/1", "hello")
 	for _, p := range c.processes() {
-		args, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(p.PID)).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		args := arguments(t, p.PID)
 		for _, s := range secrets {
-			if s == "" || strings.Contains(string(args), s) {
+			if s == "" || strings.Contains(args, s) {
 				t.Errorf("process %d was given a secret as argument", p.PID)
 			}
 		}
@@ -394,6 +378,19 @@ func secretsStayInFilesOfTheirOwner(t *testing.T, c *cell) {
 			}
 		}
 	}
+}
+
+// arguments is the command line of a process: from /proc, or from ps where that is not.
+func arguments(t *testing.T, pid int) string {
+	t.Helper()
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		args, err = exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(pid)).Output()
+	}
+	if err != nil || len(args) == 0 {
+		t.Fatalf("arguments of process %d: %q, %v", pid, args, err)
+	}
+	return string(args)
 }
 
 // addressesAreGuarded asks every address of a running cell as another user of the machine would, and

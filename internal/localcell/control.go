@@ -156,9 +156,9 @@ func (r *Running) Tokens(ctx context.Context, tenants ...string) ([]string, erro
 	return all, nil
 }
 
-// processes are all that the cell said it started, the supervisor first.
+// processes are all of the cell that were written down, the supervisor first.
 func (r *Running) processes() []proc.Process {
-	all := []proc.Process{r.Supervisor}
+	all := []proc.Process{r.Supervisor, r.Guard}
 	for _, p := range r.Processes {
 		all = append(all, proc.Process{PID: p.PID, Start: p.Start})
 	}

@@ -15,6 +15,7 @@ type Running struct {
 	Cell       string       `json:"cell"`
 	Started    time.Time    `json:"started"`    // UTC
 	Supervisor proc.Process `json:"supervisor"` //
+	Guard      proc.Process `json:"guard"`      // leads the process group of all the others
 	Router     string       `json:"router"`     // where tenants send their requests, http://127.0.0.1:port
 	Admin      string       `json:"admin"`      // the router's counters, for the operator
 	Issuer     string       `json:"issuer"`     // OpenID Connect discovery below it
@@ -27,7 +28,7 @@ type Running struct {
 
 // ProcessStatus is one process of the cell.
 type ProcessStatus struct {
-	Name      string     `json:"name"`  // guard, store, router, or a shard's id
+	Name      string     `json:"name"`  // store, router, or a shard's id
 	State     string     `json:"state"` // starting, ready, waiting, held or stopped
 	PID       int        `json:"pid,omitempty"`
 	Start     string     `json:"start,omitempty"`     // tells the process from a later one with its pid

@@ -239,6 +239,10 @@ func (s *supervisor) startGuard(ctx context.Context, own *sync.WaitGroup) (end f
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}
 	s.group = cmd.Process.Pid
+	// Not waited for yet, so the pid is still its own.
+	if s.running.Guard, err = proc.Of(s.group); err != nil {
+		s.log.Error("the guard is gone already", "why", err)
+	}
 	own.Go(func() {
 		err := cmd.Wait()
 		if ctx.Err() == nil {

@@ -2,10 +2,10 @@ package local
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -87,19 +87,45 @@ func TestUpCanBeInterrupted(t *testing.T) {
 			// It was quicker than the interrupt.
 			c.must("down")
 		}
-		// Every process of the cell names the state directory, but for the workers, whose parent it is.
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			out, err := exec.Command("ps", "-eo", "pid=,args=").Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(string(out), c.state) && !strings.Contains(string(out), fmt.Sprint(bin, "/worker")) {
+			left := c.processesLeft()
+			if len(left) == 0 {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("after an interrupted up:\n%s", out)
+				t.Fatalf("after an interrupted up: %q", left)
 			}
 		}
 	}
 	c.up("--cell", "eu-1")
+}
+
+// processesLeft are the command lines that run the programs under test: from /proc, or from ps where that
+// is not.
+func (c *cell) processesLeft() (left []string) {
+	c.t.Helper()
+	var lines []string
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err == nil { // else it has ended meanwhile
+			lines = append(lines, string(line))
+		}
+	}
+	if len(files) == 0 {
+		out, err := exec.Command("ps", "-eo", "args=").Output()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		lines = strings.Split(string(out), "\n")
+	}
+	for _, line := range lines {
+		if strings.Contains(line, bin) {
+			left = append(left, line)
+		}
+	}
+	return left
 }

@@ -107,7 +107,10 @@ func (c *cell) up(args ...string) *localcell.Running {
 			last = now
 		}
 		c.must("down")
-		for _, p := range append(last.Processes, localcell.ProcessStatus{Name: "supervisor", PID: last.Supervisor.PID, Start: last.Supervisor.Start}) {
+		if last.Supervisor.Alive() || last.Guard.Alive() {
+			c.t.Errorf("after down, the supervisor is alive: %t, the guard: %t", last.Supervisor.Alive(), last.Guard.Alive())
+		}
+		for _, p := range last.Processes {
 			if p.Alive() {
 				c.t.Errorf("after down, process %d of %s is alive", p.PID, p.Name)
 			}
