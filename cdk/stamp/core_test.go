@@ -80,7 +80,7 @@ func TestDirectory(t *testing.T) {
 		document := table.at("Replicas", i, "ResourcePolicy", "PolicyDocument")
 		want := []statement{{Effect: "Allow", Action: []string{"dynamodb:GetItem"},
 			Resource:  []string{"arn:aws:dynamodb:" + region + ":111111111111:table/orders-directory"},
-			Condition: `{"ArnLike":{"aws:PrincipalArn":["arn:aws:iam::111111111111:role/orders-*-router-role","arn:aws:iam::222222222222:role/orders-*-router-role"]}}`}}
+			Condition: `{"ArnEquals":{"aws:PrincipalArn":["arn:aws:iam::111111111111:role/orders-eu-canary-router-role","arn:aws:iam::222222222222:role/orders-us-1-router-role"]}}`}}
 		if d := cmp.Diff(want, statements(t, document)); d != "" {
 			t.Errorf("policy in %s (-want +got):\n%s", region, d)
 		}

@@ -52,21 +52,22 @@ func directoryARN(f *fleet.Fleet, region string) string {
 	return arn("dynamodb", region, f.Directory.Account, "table/"+names.ForFleet(f.Service).DirectoryTable())
 }
 
-// directoryPolicy lets the routers, which may live in other accounts, read single entries: whole
-// accounts are named as principals, since a role must exist to be named, and the condition narrows
-// them to the routers' roles.
+// directoryPolicy lets the fleet's routers, which may live in other accounts, read single entries:
+// whole accounts are named as principals, since a role must exist to be named, and the condition
+// narrows them to the routers' roles. The roles are named one by one: a pattern would also match the
+// routers of a service whose name begins with this one's, as orders-eu with orders.
 func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
-	var accounts []string
+	var accounts, roles []string
 	for _, c := range f.Cells {
 		accounts = append(accounts, c.Account)
+		roles = append(roles, "arn:"+partition(region)+":iam::"+c.Account+":role/"+f.NamesOf(c).RouterRole())
 	}
+	slices.Sort(roles)
 	slices.Sort(accounts)
 	accounts = slices.Compact(accounts)
 	principals := make([]awsiam.IPrincipal, len(accounts))
-	roles := make([]string, len(accounts))
 	for i, a := range accounts {
 		principals[i] = awsiam.NewAccountPrincipal(a)
-		roles[i] = "arn:" + partition(region) + ":iam::" + a + ":role/" + names.ForFleet(f.Service).RouterRoles()
 	}
 	return awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: list(
 		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
@@ -74,6 +75,6 @@ func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
 			Principals: &principals,
 			Actions:    strs("dynamodb:GetItem"),
 			Resources:  strs(directoryARN(f, region)),
-			Conditions: &map[string]any{"ArnLike": map[string]any{"aws:PrincipalArn": roles}},
+			Conditions: &map[string]any{"ArnEquals": map[string]any{"aws:PrincipalArn": roles}},
 		}))})
 }

@@ -47,10 +47,6 @@ func (f Fleet) Stack() string { return f.service + "-global" }
 // DirectoryTable is the tenant directory's table.
 func (f Fleet) DirectoryTable() string { return f.service + "-directory" }
 
-// RouterRoles is the pattern that the names of all routers' roles of this service match and no
-// shard's role does.
-func (f Fleet) RouterRoles() string { return f.service + "-*-router-role" }
-
 // Cell derives the names of one cell.
 type Cell struct{ service, cell string }
 

@@ -19,7 +19,6 @@ func TestGolden(t *testing.T) {
 	for _, n := range []struct{ what, got, want string }{
 		{"global stack", f.Stack(), "orders-global"},
 		{"directory", f.DirectoryTable(), "orders-directory"},
-		{"router roles", f.RouterRoles(), "orders-*-router-role"},
 		{"core stack", c.Stack(), "orders-eu-1-core"},
 		{"router", c.Router(), "orders-eu-1-router"},
 		{"router role", c.RouterRole(), "orders-eu-1-router-role"},
@@ -59,8 +58,8 @@ func TestAllIsComplete(t *testing.T) {
 	f := ForFleet("orders")
 	c := f.Cell("eu-1")
 	s := c.Shard("s01")
-	// Not names of resources: a pattern, and a function's name with its alias.
-	skip := []string{"RouterRoles", "WorkerAlias"}
+	// Not the name of a resource: a function's name with its alias.
+	skip := []string{"WorkerAlias"}
 	collect := func(names []Named) (all []string) {
 		for _, n := range names {
 			all = append(all, n.Name)
@@ -145,17 +144,6 @@ func TestShort(t *testing.T) {
 			t.Errorf("%q and %q both become %q", name, name+"x", got)
 		}
 	})
-}
-
-func TestRouterRolesMatchesRoutersOnly(t *testing.T) {
-	f := ForFleet("orders")
-	pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(f.RouterRoles()), `\*`, ".*") + "$")
-	if role := f.Cell("eu-1").RouterRole(); !pattern.MatchString(role) {
-		t.Errorf("%s does not match %s", role, pattern)
-	}
-	if other := ForFleet("billing").Cell("eu-1").RouterRole(); pattern.MatchString(other) {
-		t.Errorf("another service's %s matches %s", other, pattern)
-	}
 }
 
 func TestTenant(t *testing.T) {
