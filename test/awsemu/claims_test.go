@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -260,27 +259,49 @@ func TestTypedParametersFollowTheirValue(t *testing.T) {
 func TestConditionalWritesAreAtomic(t *testing.T) {
 	client := dynamodb.NewFromConfig(use(t).Config(t, account, region))
 	makeTable(t, client, "atomic")
-	const writers = 16
-	for round := range 8 {
-		var won atomic.Int32
-		var all sync.WaitGroup
-		for range writers {
-			all.Go(func() {
-				_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{
-					TableName: aws.String("atomic"), Item: item(fmt.Sprint(round)), ConditionExpression: aws.String("attribute_not_exists(pk)")})
+	// Each writer adds to one counter by compare-and-set, as many times as it is to. Should two writers win
+	// with the same old value, the counter ends below the number of wins.
+	const writers, wins = 16, 8
+	counter := func() (string, error) {
+		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("atomic"), Key: item("x"), ConsistentRead: aws.Bool(true)})
+		if err != nil {
+			return "", err
+		}
+		return out.Item["n"].(*ddb.AttributeValueMemberN).Value, nil
+	}
+	first := item("x")
+	first["n"] = &ddb.AttributeValueMemberN{Value: "0"}
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("atomic"), Item: first}); err != nil {
+		t.Fatal(err)
+	}
+	add := func(old string) error {
+		_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: aws.String("atomic"), Key: item("x"), ConditionExpression: aws.String("n = :old"), UpdateExpression: aws.String("SET n = n + :one"),
+			ExpressionAttributeValues: map[string]ddb.AttributeValue{":old": &ddb.AttributeValueMemberN{Value: old}, ":one": &ddb.AttributeValueMemberN{Value: "1"}}})
+		return err
+	}
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			for won := 0; won < wins; {
+				old, err := counter()
+				if err == nil {
+					err = add(old)
+				}
 				var failed *ddb.ConditionalCheckFailedException
 				switch {
 				case err == nil:
-					won.Add(1)
+					won++
 				case !errors.As(err, &failed):
 					t.Errorf("write: %v", err)
+					return
 				}
-			})
-		}
-		all.Wait()
-		if n := won.Load(); n != 1 {
-			t.Errorf("round %d: %d of %d writers made the item", round, n, writers)
-		}
+			}
+		})
+	}
+	all.Wait()
+	if n, err := counter(); err != nil || n != fmt.Sprint(writers*wins) {
+		t.Errorf("the counter is %s, %v after %d writes that won", n, err, writers*wins)
 	}
 }
 

@@ -67,6 +67,8 @@ def main() -> None:
             if str(code).startswith("5"):  # a fault of the emulator
                 super().log_request(code, size)
 
+    # Threads take turns fifty times as often as is usual: what is not atomic shows in tests.
+    sys.setswitchinterval(0.0001)
     guardian.follow_guardian()
     accounts = Accounts(f"http://localhost:{port}")
     running = functions.Functions(accounts, options.rie, options.folder)
