@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,9 @@ func newWorld(t *testing.T) *world {
 		t.Fatal("the CDK's command line is not installed\nhint: make node_modules/.stamp does that, and make test, too")
 	}
 	w.aws = awsemu.Start(t)
+	for _, name := range slices.Sorted(maps.Keys(w.aws.TemplateOnly())) {
+		t.Logf("template-only: %s: %s", name, w.aws.TemplateOnly()[name])
+	}
 	w.writeFleet(t, func(yaml string) string { return strings.ReplaceAll(yaml, "shards: 16", "shards: 4") })
 	w.names = names.ForFleet(w.fleet.Service)
 	w.copyFile(t, "cdk.json")
