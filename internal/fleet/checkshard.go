@@ -128,7 +128,7 @@ func (c *checker) routes() {
 			continue
 		}
 		earlier := c.f.Routes[:i]
-		if j := slices.IndexFunc(earlier, func(e Route) bool { return e.covers(r) }); j >= 0 && c.known(fmt.Sprintf("routes[%d].path", j)) {
+		if j := slices.IndexFunc(earlier, func(e Route) bool { return e.covers(r) }); j >= 0 && c.known(fmt.Sprintf("routes[%d].path", j), fmt.Sprintf("routes[%d].via", j)) {
 			fix := fmt.Sprintf("move it before routes[%d], or remove it", j)
 			if earlier[j].Path == r.Path {
 				fix = "remove one of the two"
@@ -139,8 +139,12 @@ func (c *checker) routes() {
 	}
 }
 
-// covers tells whether every path that other matches is matched by r.
+// covers tells whether every request that other takes is taken by r. A queue leaves to later routes those
+// that only ask.
 func (r Route) covers(other Route) bool {
+	if r.Via == ViaQueue && other.Via != ViaQueue {
+		return false
+	}
 	prefix, star := strings.CutSuffix(r.Path, "*")
 	return r.Path == other.Path || star && strings.HasSuffix(prefix, "/") && strings.HasPrefix(other.Path, prefix)
 }

@@ -40,7 +40,8 @@ type Fleet struct {
 	Placement Placement `yaml:"placement,omitempty"`
 	// Budget is what the service may lose; a cell may differ.
 	Budget Budget `yaml:"budget,omitempty"`
-	// Routes say which path travels by which transport; the first match wins.
+	// Routes say which path travels by which transport; the first match wins. A route via queue takes POST,
+	// PUT, PATCH and DELETE only: other methods go on to the next route that matches, and get 404 without one.
 	Routes []Route `yaml:"routes,omitempty" jsonschema:"minItems=1,maxItems=100"`
 	// Router sizes each cell's routing function.
 	Router Router `yaml:"router,omitempty"`

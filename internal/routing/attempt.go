@@ -96,7 +96,7 @@ func (s *serving) answer(a attempt) *Response {
 	if errors.Is(a.err, context.DeadlineExceeded) {
 		status, what = http.StatusGatewayTimeout, "the service did not answer in time"
 	}
-	if idempotent(s.req.Method) {
+	if s.repeatable {
 		return s.refuse(status, what+"; the request may be repeated", a.err)
 	}
 	s.out.Err = a.err

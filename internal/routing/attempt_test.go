@@ -118,6 +118,32 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// TestQueueIsAskedAgainOnlyWhenNothingWasSent: a second message may be a second job.
+func TestQueueIsAskedAgainOnlyWhenNothingWasSent(t *testing.T) {
+	for _, method := range []string{"PUT", "DELETE", "POST"} {
+		for fate, want := range map[string]struct{ sent, status int }{
+			"throttles": {2, 202}, "breaks": {1, 502}, "hangs": {1, 504},
+		} {
+			sent := 0
+			c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, nil)
+			c.Routes = []Route{{Path: "/*", Via: ViaQueue}}
+			c.Transports = map[string]Transport{ViaQueue: sender(func(context.Context, Call, *Request) (*Response, error) {
+				if sent++; sent == 1 {
+					return nil, fateOf(fate).err
+				}
+				return &Response{Status: 202}, nil
+			})}
+			resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: method, Path: "/jobs/7"})
+			if sent != want.sent || resp.Status != want.status {
+				t.Errorf("%s to a queue that first %s: sent %d times, answered %d; want %d, %d", method, fate, sent, resp.Status, want.sent, want.status)
+			}
+			if resp.Status >= 500 && wantProblem(t, resp, want.status) != TypeMaybeDone {
+				t.Errorf("%s to a queue that %s: the client is told %s", method, fate, resp.Body)
+			}
+		}
+	}
+}
+
 // trial is a cell in which each shard has a fate, drawn at random.
 type trial struct {
 	engine *Engine

@@ -124,16 +124,17 @@ func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Respon
 // serving is one request on its way.
 type serving struct {
 	*Engine
-	req *Request
-	via Transport
-	out Outcome
+	req        *Request
+	via        Transport
+	repeatable bool // whether it may be sent again when nobody knows what the first sending did
+	out        Outcome
 }
 
 func (s *serving) serve(ctx context.Context) *Response {
 	if !directory.ValidTenant(s.out.Tenant) {
 		return s.refuse(http.StatusUnauthorized, "a verified token that names one tenant is needed", nil)
 	}
-	via, err := s.routes.match(s.req.Path)
+	via, err := s.routes.match(s.req.Method, s.req.Path)
 	switch {
 	case !token(s.req.Method):
 		return s.refuse(http.StatusBadRequest, "the method is not valid", nil)
@@ -148,6 +149,9 @@ func (s *serving) serve(ctx context.Context) *Response {
 		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
 	}
 	s.via = s.config.Transports[via]
+	// A job that is queued twice is done twice, by two shards, at any time: whether that is harmless, only
+	// its consumer could tell.
+	s.repeatable = idempotent(s.req.Method) && via != ViaQueue
 
 	entry, refusal := s.look(ctx)
 	if refusal != nil {
@@ -157,9 +161,8 @@ func (s *serving) serve(ctx context.Context) *Response {
 	if refusal != nil {
 		return refusal
 	}
-	repeatable := idempotent(s.req.Method)
-	first := s.attempt(ctx, entry, order[0], repeatable && len(order) > 1)
-	if !first.failed() || !repeatable && !first.noEffect() || ctx.Err() != nil {
+	first := s.attempt(ctx, entry, order[0], s.repeatable && len(order) > 1)
+	if !first.failed() || !s.repeatable && !first.noEffect() || ctx.Err() != nil {
 		return s.answer(first)
 	}
 	order = order[1:]
@@ -230,7 +233,7 @@ func (s *serving) order(entry directory.Entry) ([]string, *Response) {
 			members = append(members, s.config.Shards[i])
 		}
 	}
-	return s.health.order(members, idempotent(s.req.Method)), nil
+	return s.health.order(members, s.repeatable), nil
 }
 
 // refuse answers without having asked a shard, or having asked in vain.

@@ -3,6 +3,7 @@ package routing
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path"
 	"strings"
@@ -15,7 +16,8 @@ const (
 	ViaQueue  = "queue"
 )
 
-// Route sends the paths that match it by one transport.
+// Route sends the paths that match it by one transport. One via queue takes POST, PUT, PATCH and DELETE
+// only; other methods go on to the next route that matches.
 type Route struct {
 	Path string `json:"path"` // begins with /; a trailing /* stands for the rest, which may be empty
 	Via  string `json:"via"`  // one of the ways to a shard
@@ -60,12 +62,12 @@ func newRoutes(given []Route) (routes, error) {
 	return rs, nil
 }
 
-// match returns the way of the first route that matches a percent-encoded path.
+// match returns the way of the first route that takes a method and matches a percent-encoded path.
 //
 // Services differ in how they read a path: segment by segment or decoded as a whole, with dot segments,
 // doubled slashes and backslashes resolved or not. A path that would take another route when read in
 // another of these ways is refused, so that nobody can pick a route by spelling.
-func (rs routes) match(rawPath string) (via string, err error) {
+func (rs routes) match(method, rawPath string) (via string, err error) {
 	if !strings.HasPrefix(rawPath, "/") || strings.ContainsAny(rawPath, "?#") {
 		return "", errBadPath
 	}
@@ -74,10 +76,10 @@ func (rs routes) match(rawPath string) (via string, err error) {
 		return "", errBadPath
 	}
 	segments := unescapeSegments(rawPath)
-	i := rs.first(segments)
+	i := rs.first(method, segments)
 	if !plain(rawPath) {
 		for _, reading := range []string{segments, decoded, slashes(segments), slashes(decoded)} {
-			if rs.first(tidy(reading)) != i {
+			if rs.first(method, tidy(reading)) != i {
 				return "", errAmbiguous
 			}
 		}
@@ -120,12 +122,26 @@ func tidy(p string) string {
 	return clean
 }
 
-// first returns the index of the first route that matches, -1 when none does.
-func (rs routes) first(p string) int {
+// first returns the index of the first route that takes the method and matches, -1 when none does.
+func (rs routes) first(method, p string) int {
 	for i, r := range rs {
-		if p == r.pattern || r.rest && strings.HasPrefix(p, r.pattern) {
+		if r.takes(method) && (p == r.pattern || r.rest && strings.HasPrefix(p, r.pattern)) {
 			return i
 		}
 	}
 	return -1
+}
+
+// takes says whether requests of this method may travel the route's way. A queue takes those methods
+// that change something by definition (RFC 9110, section 9.3; RFC 5789): an answer of 202 to a question
+// would be none, and a method that nobody here knows may ask one.
+func (r route) takes(method string) bool {
+	if r.via != ViaQueue {
+		return true
+	}
+	switch method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
 }

@@ -72,19 +72,40 @@ func TestMatch(t *testing.T) {
 	}
 	rs := testRoutes(t)
 	for _, test := range tests {
-		via, err := rs.match(test.path)
+		via, err := rs.match("POST", test.path)
 		if via != test.via || !errors.Is(err, test.err) {
 			t.Errorf("%q: via %q, error %v; want %q, %v", test.path, via, err, test.via, test.err)
 		}
 	}
-	if _, err := mustRoutes(t, Route{"/jobs/*", ViaQueue}).match("/x"); !errors.Is(err, errNoRoute) {
+	if _, err := mustRoutes(t, Route{"/jobs/*", ViaQueue}).match("POST", "/x"); !errors.Is(err, errNoRoute) {
 		t.Errorf("path that no route matches: %v", err)
 	}
 	// Written, by segments and with everything resolved this is under /jobs; decoded without backslashes,
 	// it is /jobs/jobs/x.
 	nested := mustRoutes(t, Route{"/jobs/jobs/*", ViaHTTP}, Route{"/jobs/*", ViaQueue})
-	if via, err := nested.match(`/jobs/p%2Fq\r/../../jobs/x`); !errors.Is(err, errAmbiguous) {
+	if via, err := nested.match("POST", `/jobs/p%2Fq\r/../../jobs/x`); !errors.Is(err, errAmbiguous) {
 		t.Errorf("path that one reading takes elsewhere: via %q, %v", via, err)
+	}
+}
+
+// TestQueueTakesNoQuestions: what only asks goes on to the next route, or nowhere.
+func TestQueueTakesNoQuestions(t *testing.T) {
+	both := mustRoutes(t, Route{"/jobs/*", ViaQueue}, Route{"/jobs/*", ViaLambda})
+	alone := mustRoutes(t, Route{"/jobs/*", ViaQueue})
+	for method, queued := range map[string]bool{
+		"POST": true, "PUT": true, "PATCH": true, "DELETE": true,
+		"GET": false, "HEAD": false, "OPTIONS": false, "QUERY": false, "PROPFIND": false, "post": false,
+	} {
+		want, wantErr := ViaLambda, errNoRoute
+		if queued {
+			want, wantErr = ViaQueue, nil
+		}
+		if via, err := both.match(method, "/jobs/7"); via != want || err != nil {
+			t.Errorf("%s goes via %q, %v; want %s", method, via, err, want)
+		}
+		if via, err := alone.match(method, "/jobs/7"); !errors.Is(err, wantErr) {
+			t.Errorf("%s without another route: via %q, %v; want %v", method, via, err, wantErr)
+		}
 	}
 }
 
@@ -107,17 +128,18 @@ func TestRoutesRefused(t *testing.T) {
 // segment, decoded as a whole, and tidied as http.ServeMux does.
 func FuzzMatch(f *testing.F) {
 	for _, seed := range []string{"/jobs/1", "/jobs%2F1", "/a/../jobs/1", "/%2e%2e/jobs/", "//jobs/", "/jobs/%2e", "/a%5Cb", "/api/..%2fjobs/x", "/jobs/.", "/ü/%00"} {
-		f.Add(seed)
+		f.Add("GET", seed)
+		f.Add("POST", seed)
 	}
 	rs := testRoutes(f)
-	wayOf := func(p string) string {
-		if i := rs.first(p); i >= 0 {
+	wayOf := func(method, p string) string {
+		if i := rs.first(method, p); i >= 0 {
 			return rs[i].via
 		}
 		return ""
 	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		via, err := rs.match(raw)
+	f.Fuzz(func(t *testing.T, method, raw string) {
+		via, err := rs.match(method, raw)
 		if err != nil {
 			return
 		}
@@ -141,7 +163,7 @@ func FuzzMatch(f *testing.F) {
 				if strings.HasSuffix(read, "/") && cleaned != "/" {
 					cleaned += "/"
 				}
-				if got := wayOf(cleaned); got != via {
+				if got := wayOf(method, cleaned); got != via {
 					t.Fatalf("%q goes via %s, and read as %q via %s", raw, via, cleaned, got)
 				}
 			}

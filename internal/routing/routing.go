@@ -9,7 +9,7 @@
 //  2. Only members of the tenant's subset are ever asked: its pins, or what the scheme computes.
 //  3. Health orders the members and never removes one.
 //  4. A request is sent at most twice, the second time to another member, and only when its method is
-//     idempotent (RFC 9110, section 9.2.2) or the first attempt provably had no effect.
+//     idempotent (RFC 9110, section 9.2.2) and its way no queue, or the first attempt provably had no effect.
 //  5. Nothing that a client sends reaches a shard under a cellwall-* header, and no answer tells a client
 //     which shard gave it.
 package routing
