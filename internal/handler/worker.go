@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -40,10 +41,24 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) (answer []byte, err
 	return httpapi.FormatResponse(w.serve(ctx, &event.Request))
 }
 
-// consume does the jobs of a batch one after another, and names those that are to be delivered again.
-// A job that is refused comes again too: after the queue's maxReceive it is in the dead-letter queue,
-// where somebody sees it.
+// What a batch keeps of the function's time to report in: Lambda that kills the function before it
+// answers delivers again what is done, too. A quarter, where the whole is short.
+const (
+	batchMargin     = time.Second
+	batchMarginPart = 4
+)
+
+// consume does the jobs of a batch one after another, and names those that are to be delivered again:
+// those that failed, and those for which no time is left. After the queue's maxReceive a job is in the
+// dead-letter queue, where somebody sees it. A job's context ends in time to report; one that does not
+// heed it may still cost the batch its report.
 func (w *Worker) consume(ctx context.Context, batch events.SQSEvent) events.SQSEventResponse {
+	if deadline, ok := ctx.Deadline(); ok {
+		margin := min(batchMargin, time.Until(deadline)/batchMarginPart)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
+		defer cancel()
+	}
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	for _, record := range batch.Records {
 		if err := w.job(ctx, record.Body); err != nil {
@@ -62,10 +77,25 @@ func (w *Worker) job(ctx context.Context, message string) error {
 	if err != nil {
 		return err
 	}
-	if resp := w.serve(ctx, job.Request()); resp.Status < 200 || resp.Status > 299 {
+	switch resp := w.serve(ctx, job.Request()); {
+	case resp.Status >= 200 && resp.Status <= 299:
+		return nil
+	case final(resp.Status):
+		w.log.Error("job refused for good", "job", job.ID, "tenant", job.Tenant, "method", job.Method, "path", job.Path, "status", resp.Status)
+		return nil
+	default:
 		return fmt.Errorf("job %s: service answered %d", job.ID, resp.Status)
 	}
-	return nil
+}
+
+// final says whether a refusal of a job is the service's last word: it would be the same at the next
+// delivery. Those that speak of the moment or of the place, and not of the job, are not.
+func final(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status <= 499
 }
 
 // serve asks the service as if the request had come over HTTP.

@@ -1,13 +1,18 @@
 package handler
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/go-cmp/cmp"
@@ -124,5 +129,81 @@ func TestWorkerReportsTheJobsThatFailed(t *testing.T) {
 	payload, _ = json.Marshal(batch)
 	if answer, _ := w.Invoke(t.Context(), payload); string(answer) != `{"batchItemFailures":[]}` {
 		t.Errorf("a batch that went well is answered with %s", answer)
+	}
+}
+
+// batchOf is an event of one job for each path, whose messages are named m1, m2, ….
+func batchOf(t *testing.T, paths ...string) []byte {
+	t.Helper()
+	var batch events.SQSEvent
+	for i, path := range paths {
+		batch.Records = append(batch.Records, events.SQSMessage{MessageId: fmt.Sprint("m", i+1), Body: message(t, "acme", path)})
+	}
+	payload, err := json.Marshal(batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+func failures(ids ...string) string {
+	for i, id := range ids {
+		ids[i] = fmt.Sprintf(`{"itemIdentifier":%q}`, id)
+	}
+	return `{"batchItemFailures":[` + strings.Join(ids, ",") + `]}`
+}
+
+// TestWorkerReportsBeforeLambdaGivesUp: what is done is not delivered again because the rest took long.
+func TestWorkerReportsBeforeLambdaGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := 0
+		w := NewWorker(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			took := time.Millisecond
+			if r.URL.Path == "/long" {
+				took = 9 * time.Second
+			}
+			select {
+			case <-time.After(took):
+				done++
+				w.WriteHeader(http.StatusNoContent)
+			case <-r.Context().Done():
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}), quiet())
+		for limit, want := range map[time.Duration]string{
+			20 * time.Second:       failures("m4", "m5"), // 0.001, 9.001, 18.001, and the third long one is cut off
+			time.Minute:            failures(),
+			2 * time.Second:        failures("m2", "m3", "m4", "m5"),
+			100 * time.Millisecond: failures("m2", "m3", "m4", "m5"), // a short time has a short margin
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			answer, err := w.Invoke(ctx, batchOf(t, "/a", "/long", "/long", "/long", "/b"))
+			if err != nil || string(answer) != want {
+				t.Errorf("in %v: answered %s, %v; want %s", limit, answer, err, want)
+			}
+			if ctx.Err() != nil {
+				t.Errorf("in %v: answered when Lambda had given up", limit)
+			}
+			cancel()
+		}
+	})
+}
+
+// TestWorkerDropsWhatIsRefusedForGood: a job that the service refuses would be refused again.
+func TestWorkerDropsWhatIsRefusedForGood(t *testing.T) {
+	var log bytes.Buffer
+	w := NewWorker(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, err := strconv.Atoi(r.URL.Path[1:])
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(status)
+	}), slog.New(slog.NewTextHandler(&log, nil)))
+	answer, err := w.Invoke(t.Context(), batchOf(t, "/400", "/404", "/413", "/422", "/499", "/500", "/503", "/304", "/408", "/421", "/425", "/429"))
+	if want := failures("m6", "m7", "m8", "m9", "m10", "m11", "m12"); err != nil || string(answer) != want {
+		t.Errorf("answered %s, %v; want %s", answer, err, want)
+	}
+	if n := strings.Count(log.String(), "job refused for good"); n != 5 || !strings.Contains(log.String(), "path=/422") {
+		t.Errorf("%d refusals are logged:\n%s", n, &log)
 	}
 }
