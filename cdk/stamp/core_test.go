@@ -3,6 +3,7 @@ package stamp
 import (
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -257,6 +258,42 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("a subnet gives out public addresses: %s", text(r.Properties))
 		}
 	}
+}
+
+// sgDescription is what EC2 takes as the description of a security group or of a rule: no apostrophe, for
+// one (Amazon EC2 API, CreateSecurityGroup and IpRange).
+var sgDescription = regexp.MustCompile(`^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$`)
+
+// TestSecurityGroupDescriptions: EC2 takes every description of a security group and of its rules.
+func TestSecurityGroupDescriptions(t *testing.T) {
+	eachShape(t, func(t *testing.T, a assembly) {
+		seen := 0
+		check := func(where string, v any) {
+			seen++
+			if s, _ := v.(string); !sgDescription.MatchString(s) {
+				t.Errorf("%s: EC2 refuses the description %q", where, v)
+			}
+		}
+		for _, path := range a.paths() {
+			for id, r := range a[path].Template.Resources {
+				switch r.Type {
+				case "AWS::EC2::SecurityGroup":
+					check(path+" "+id, r.at("GroupDescription"))
+					for _, rules := range []string{"SecurityGroupIngress", "SecurityGroupEgress"} {
+						list, _ := r.at(rules).([]any)
+						for i := range list {
+							check(path+" "+id, r.at(rules, i, "Description"))
+						}
+					}
+				case "AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress":
+					check(path+" "+id, r.at("Description"))
+				}
+			}
+		}
+		if seen < 3 {
+			t.Errorf("only %d descriptions were looked at", seen)
+		}
+	})
 }
 
 // TestGroups: load balancers of several shards answer 421 to whom they do not know, and each shard has

@@ -84,7 +84,7 @@ func routerSecurityGroup(core awscdk.Stack, vpc awsec2.IVpc) awsec2.ISecurityGro
 	sg := awsec2.NewSecurityGroup(core, str("RouterGroup"), &awsec2.SecurityGroupProps{
 		Vpc: vpc, AllowAllOutbound: no, Description: str("Router: out to AWS and to the shards, in from nowhere")})
 	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS, through the endpoints"), nil)
-	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(listenerPort)), str("the shards' load balancers"), nil)
+	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(listenerPort)), str("load balancers of the shards"), nil)
 	return sg
 }
 

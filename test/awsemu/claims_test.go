@@ -136,6 +136,25 @@ func TestUnknownPropertyFails(t *testing.T) {
 	}
 }
 
+// TestGroupDescriptionsAreJudged: EC2 takes few characters in the descriptions of a security group and its
+// rules, and at most 255.
+func TestGroupDescriptionsAreJudged(t *testing.T) {
+	s := newStacks(t)
+	for i, c := range []struct{ group, rule, want string }{
+		{"Router: in from (nowhere), out to #1", "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*", "CREATE_COMPLETE"},
+		{"the shards' group", "rule", "ROLLBACK_COMPLETE"},
+		{"group", "the shards' instances", "ROLLBACK_COMPLETE"},
+		{"group", strings.Repeat("x", 256), "ROLLBACK_COMPLETE"},
+	} {
+		name := fmt.Sprintf("described-%d", i)
+		got := s.create(t, name, `"G":{"Type":"AWS::EC2::SecurityGroup","Properties":{"GroupDescription":"`+c.group+`",
+			"SecurityGroupEgress":[{"IpProtocol":"tcp","FromPort":443,"ToPort":443,"CidrIp":"0.0.0.0/0","Description":"`+c.rule+`"}]}}`)
+		if got != c.want {
+			t.Errorf("with the descriptions %q and %q the stack is %s, want %s:\n%s", c.group, c.rule, got, c.want, s.reasons(t, name))
+		}
+	}
+}
+
 func TestFailedCreateIsRolledBack(t *testing.T) {
 	s := newStacks(t)
 	if got := s.create(t, "half", `"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"half-q"}},

@@ -1,5 +1,6 @@
 """VPCs: networks, routes, gateways, security groups, endpoints."""
 
+import re
 from typing import Any
 
 from ..cloudformation.call import call
@@ -154,6 +155,17 @@ class NatGateway(_Tagged):
         at.client("ec2").delete_nat_gateway(NatGatewayId=made.id)
 
 
+# Source: Amazon EC2 API, CreateSecurityGroup GroupDescription and IpRange Description. Moto takes anything.
+_DESCRIPTION = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
+
+
+def _described(text: str) -> str:
+    if not _DESCRIPTION.fullmatch(text):
+        raise ValidationError(
+            f"Invalid security group description {text!r}: at most 255 characters are valid, of a-z, A-Z, 0-9, spaces and ._-:/()#,@[]+=&;{{}}!$*")
+    return text
+
+
 _PEERS = {
     "CidrIp": "IpRanges",
     "CidrIpv6": "Ipv6Ranges",
@@ -175,7 +187,7 @@ def _permission(rule: dict[str, Any]) -> dict[str, Any]:
             kind = _PEERS[name]
             peer = {_PEER_KEYS[kind]: value}
             if "Description" in rule:
-                peer["Description"] = rule["Description"]
+                peer["Description"] = _described(rule["Description"])
             result[kind] = [peer]
         elif name not in ("Description", "GroupId"):
             raise ValidationError(f"the emulator has no support for {name} in a security group rule")
@@ -195,7 +207,7 @@ class SecurityGroup(Handler):
         rest = without(p, "Tags", "GroupName", "GroupDescription", "SecurityGroupIngress", "SecurityGroupEgress")
         group = call(
             at.client("ec2"), "CreateSecurityGroup",
-            GroupName=p.get("GroupName") or at.name(255), Description=p["GroupDescription"],
+            GroupName=p.get("GroupName") or at.name(255), Description=_described(p["GroupDescription"]),
             TagSpecifications=specification("security-group", p), **rest,
         )["GroupId"]
         _rules(at, group, "Authorize", "Ingress", p.get("SecurityGroupIngress", []))
