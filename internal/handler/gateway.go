@@ -44,12 +44,7 @@ func (g *Gateway) Invoke(ctx context.Context, payload []byte) (answer []byte, er
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-answerMargin))
 		defer cancel()
 	}
-	answer, err = httpapi.FormatResponse(g.serve(ctx, payload))
-	if err == nil && len(answer) > routing.MaxBody {
-		g.log.Error("answer is larger than an invocation carries", "bytes", len(answer))
-		return httpapi.FormatResponse(routing.Problem(http.StatusBadGateway, "the answer is larger than 6 MB"))
-	}
-	return answer, err
+	return format(g.log, g.serve(ctx, payload))
 }
 
 func (g *Gateway) serve(ctx context.Context, payload []byte) *routing.Response {

@@ -124,7 +124,7 @@ func TestGatewayAnswerTooLarge(t *testing.T) {
 	g := NewGateway(served(func(context.Context, string, *routing.Request) *routing.Response {
 		return &routing.Response{Status: 200, Body: bytes.Repeat([]byte{0xff}, routing.MaxBody)}
 	}), "tenant_id", quiet())
-	if resp := invoke(t, g, event(`{"tenant_id":"acme"}`, `{}`)); resp.Status != 502 {
+	if resp := invoke(t, g, event(`{"tenant_id":"acme"}`, `{}`)); resp.Status != 500 || !strings.Contains(string(resp.Body), routing.TypeAnswerTooLarge) {
 		t.Errorf("answered %d with %d bytes", resp.Status, len(resp.Body))
 	}
 }

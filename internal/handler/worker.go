@@ -38,7 +38,7 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) (answer []byte, err
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.FormatResponse(w.serve(ctx, &event.Request))
+	return format(w.log, w.serve(ctx, &event.Request))
 }
 
 // What a batch keeps of the function's time to report in: Lambda that kills the function before it

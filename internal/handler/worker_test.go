@@ -61,6 +61,22 @@ func TestWorkerPanic(t *testing.T) {
 	}
 }
 
+// TestWorkerAnswerTooLarge: Lambda would take it for a crash.
+func TestWorkerAnswerTooLarge(t *testing.T) {
+	for name, body := range map[string][]byte{
+		"text": bytes.Repeat([]byte("x"), routing.MaxBody+1), "bytes, larger in base64": bytes.Repeat([]byte{0xff}, routing.MaxBody*4/5),
+	} {
+		w := NewWorker(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) }), quiet())
+		payload, err := httpapi.FormatEvent(&routing.Request{Method: "GET", Path: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := invoke(t, w, string(payload)); got.Status != 500 || !strings.Contains(string(got.Body), routing.TypeAnswerTooLarge) {
+			t.Errorf("%s: answered %d with %d bytes", name, got.Status, len(got.Body))
+		}
+	}
+}
+
 func TestWorkerRefusesOtherEvents(t *testing.T) {
 	w := NewWorker(http.NotFoundHandler(), quiet())
 	for _, payload := range []string{`{}`, `null`, `{`, `{"Records":[]}`, `{"Records":5}`} {

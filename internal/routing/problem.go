@@ -10,6 +10,10 @@ import (
 // and its method does not allow the router to send it again.
 const TypeMaybeDone = "tag:cellwall.dev,2026:maybe-done"
 
+// TypeAnswerTooLarge is the problem type of a request that the service answered with more than can be
+// carried.
+const TypeAnswerTooLarge = "tag:cellwall.dev,2026:answer-too-large"
+
 // problem is a problem document (RFC 9457).
 type problem struct {
 	Type   string `json:"type"`
@@ -22,6 +26,13 @@ type problem struct {
 // detail is for the client: it names no shard, no host and no other tenant.
 func Problem(status int, detail string) *Response {
 	return problemOf("about:blank", status, detail)
+}
+
+// AnswerTooLarge stands for an answer of the service that is larger than MaxBody as it travels. It is a
+// 500, which is an answer: the request was executed, another shard would answer the same, and this one is
+// as healthy as any.
+func AnswerTooLarge() *Response {
+	return problemOf(TypeAnswerTooLarge, http.StatusInternalServerError, "the answer is larger than 6 MB; the request was executed")
 }
 
 func problemOf(kind string, status int, detail string) *Response {

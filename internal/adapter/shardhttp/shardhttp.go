@@ -74,7 +74,7 @@ func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Re
 	case err != nil:
 		return nil, fmt.Errorf("shard %s: read the answer: %w", call.Shard, err)
 	case len(body) > routing.MaxBody:
-		return nil, fmt.Errorf("shard %s: the answer is larger than %d bytes", call.Shard, routing.MaxBody)
+		return routing.AnswerTooLarge(), nil
 	}
 	return &routing.Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }

@@ -189,8 +189,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 func TestAnswerTooLarge(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, routing.MaxBody+1)) }))
 	defer server.Close()
-	if _, err := transport(t, at(server.URL), nil).Send(t.Context(), call, &routing.Request{Method: "GET", Path: "/", Header: http.Header{}}); err == nil {
-		t.Error("accepted")
+	resp, err := transport(t, at(server.URL), nil).Send(t.Context(), call, &routing.Request{Method: "GET", Path: "/", Header: http.Header{}})
+	if err != nil || resp.Status != 500 || !strings.Contains(string(resp.Body), routing.TypeAnswerTooLarge) {
+		t.Errorf("answered %+v, %v; want the problem that says so, which no other shard is asked about", resp, err)
 	}
 }
 

@@ -55,7 +55,11 @@ func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Re
 		return nil, fmt.Errorf("invoke slice of shard %s: %w", call.Shard, classify(err))
 	}
 	if out.FunctionError != nil {
-		return nil, fmt.Errorf("slice of shard %s: %w", call.Shard, functionError(out.Payload))
+		err := functionError(out.Payload)
+		if errors.Is(err, errAnswerTooLarge) {
+			return routing.AnswerTooLarge(), nil
+		}
+		return nil, fmt.Errorf("slice of shard %s: %w", call.Shard, err)
 	}
 	resp, err := httpapi.ParseResponse(out.Payload)
 	if err != nil {
@@ -109,6 +113,10 @@ func classify(err error) error {
 	return err
 }
 
+// errAnswerTooLarge is what Lambda makes of an answer that no invocation carries. The function's code ran
+// to its end.
+var errAnswerTooLarge = errors.New("function answered with more than an invocation carries")
+
 // functionError reads what Lambda says of a function that ended without an answer: it crashed, took too
 // long, or reported an error. It may have done anything before.
 func functionError(payload []byte) error {
@@ -118,6 +126,9 @@ func functionError(payload []byte) error {
 	}
 	if err := json.Unmarshal(payload, &report); err != nil {
 		return fmt.Errorf("function failed with a report that cannot be read: %w", err)
+	}
+	if report.Type == "Function.ResponseSizeTooLarge" {
+		return errAnswerTooLarge
 	}
 	err := fmt.Errorf("function failed with %s: %s", report.Type, report.Message)
 	// A time-out is "Sandbox.Timedout", and on older runtimes only this text.

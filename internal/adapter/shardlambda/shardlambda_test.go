@@ -139,6 +139,18 @@ func TestClassification(t *testing.T) {
 	}
 }
 
+// TestAnswerTooLarge: the function ran to its end, and would answer the same elsewhere.
+func TestAnswerTooLarge(t *testing.T) {
+	tr := api(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Amz-Function-Error", "Unhandled")
+		io.WriteString(w, `{"errorType":"Function.ResponseSizeTooLarge","errorMessage":"Response payload size (7340032 bytes) exceeded maximum allowed payload size (6291556 bytes)."}`)
+	})
+	resp, err := tr.Send(t.Context(), call, put)
+	if err != nil || resp.Status != 500 || !strings.Contains(string(resp.Body), routing.TypeAnswerTooLarge) {
+		t.Errorf("answered %+v, %v", resp, err)
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

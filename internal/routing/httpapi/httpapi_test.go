@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -162,6 +164,39 @@ func TestResponseRoundTrip(t *testing.T) {
 		}
 		if diff := cmp.Diff(resp, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("response (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestBodyTakesTheShorterForm holds in both directions: a body grows by a third at most.
+func TestBodyTakesTheShorterForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]string{"\x00", "\x1b", "\n", "\"", "\\", "a", "ä", "<", "\u2028", "\u2029", "\u2027", "\x7f", "\xff", "日"}).Draw(t, "unit")
+		body := []byte(rapid.String().Draw(t, "before") + strings.Repeat(unit, rapid.IntRange(0, 200).Draw(t, "n")))
+		request, err := FormatEvent(&routing.Request{Method: "PUT", Path: "/", Body: body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := FormatResponse(&routing.Response{Status: 200, Body: body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded := base64.StdEncoding.EncodedLen(len(body))
+		shortest := encoded
+		if plain, err := marshal(string(body)); err == nil && utf8.Valid(body) {
+			shortest = min(encoded, len(plain)-len(`""`))
+		}
+		for _, payload := range [][]byte{request, response} {
+			var carried struct {
+				Body            json.RawMessage `json:"body"`
+				IsBase64Encoded bool            `json:"isBase64Encoded"`
+			}
+			if err := json.Unmarshal(payload, &carried); err != nil {
+				t.Fatal(err)
+			}
+			if got := max(0, len(carried.Body)-len(`""`)); got != shortest {
+				t.Fatalf("%q travels as %d bytes, base64 %t; want %d", body, got, carried.IsBase64Encoded, shortest)
+			}
 		}
 	})
 }
