@@ -2,7 +2,8 @@
 // names it, so it runs inside cdk synth and cdk deploy.
 //
 // Settings of the context (-c KEY=VALUE): fleet=FILE, cell=NAME for one cell alone, arch=x86_64 for
-// functions that were built for that instead of arm64.
+// functions that were built for that instead of arm64, newReplicas=REGION[,REGION] for the deployment
+// that creates replicas of the directory there: their policies come with the next one.
 package main
 
 import (

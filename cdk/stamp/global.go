@@ -17,7 +17,11 @@ const globalStackID = "global"
 // newGlobal is the one stack that belongs to no cell: the tenant directory, a global table with a
 // replica in every region that the fleet names. Its keys are those of every table of ours
 // (names.PartitionKey, names.SortKey); an entry is TENANT#<id>, ENTRY.
-func newGlobal(app awscdk.App, f *fleet.Fleet) {
+//
+// AWS::DynamoDB::GlobalTable does not create a replica outside of the stack's region and give it a
+// policy in one operation (Amazon DynamoDB developer guide, resource-based policy considerations), so
+// the replicas that a deployment creates, fresh, get theirs with the next one.
+func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) {
 	home := f.Directory
 	st := newStack(app, globalStackID, names.ForFleet(f.Service).Stack(), "Tenant directory of "+f.Service,
 		&awscdk.Environment{Account: str(home.Account), Region: str(home.Region)},
@@ -27,12 +31,15 @@ func newGlobal(app awscdk.App, f *fleet.Fleet) {
 	regions := slices.Clone(home.Replicas)
 	slices.Sort(regions)
 	for _, region := range regions {
-		replicas = append(replicas, &awsdynamodb.ReplicaTableProps{
+		replica := &awsdynamodb.ReplicaTableProps{
 			Region:                           str(region),
 			DeletionProtection:               yes,
 			PointInTimeRecoverySpecification: pointInTime(),
-			ResourcePolicy:                   directoryPolicy(f, region),
-		})
+		}
+		if !slices.Contains(fresh, region) {
+			replica.ResourcePolicy = directoryPolicy(f, region)
+		}
+		replicas = append(replicas, replica)
 	}
 	awsdynamodb.NewTableV2(st, str("Directory"), &awsdynamodb.TablePropsV2{
 		TableName:                        str(names.ForFleet(f.Service).DirectoryTable()),
@@ -52,15 +59,29 @@ func directoryARN(f *fleet.Fleet, region string) string {
 	return arn("dynamodb", region, f.Directory.Account, "table/"+names.ForFleet(f.Service).DirectoryTable())
 }
 
-// directoryPolicy lets the fleet's routers, which may live in other accounts, read single entries:
-// whole accounts are named as principals, since a role must exist to be named, and the condition
-// narrows them to the routers' roles. The roles are named one by one: a pattern would also match the
-// routers of a service whose name begins with this one's, as orders-eu with orders.
+// directoryRegion is where a cell reads the directory: its own region where there is a replica.
+func directoryRegion(f *fleet.Fleet, c fleet.Cell) string {
+	if slices.Contains(f.Directory.Replicas, c.Region) {
+		return c.Region
+	}
+	return f.Directory.Region
+}
+
+// directoryPolicy lets the routers of other accounts that read the directory in this region read single
+// entries; nil when there are none, since a router of the directory's own account needs no more than
+// its role's policy. Whole accounts are named as principals, since a role must exist to be named, and
+// the condition narrows them to the routers' roles. The roles are named one by one: a pattern would
+// also match the routers of a service whose name begins with this one's, as orders-eu with orders.
 func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
 	var accounts, roles []string
 	for _, c := range f.Cells {
-		accounts = append(accounts, c.Account)
-		roles = append(roles, "arn:"+partition(region)+":iam::"+c.Account+":role/"+f.NamesOf(c).RouterRole())
+		if c.Account != f.Directory.Account && directoryRegion(f, c) == region {
+			accounts = append(accounts, c.Account)
+			roles = append(roles, "arn:"+partition(region)+":iam::"+c.Account+":role/"+f.NamesOf(c).RouterRole())
+		}
+	}
+	if len(roles) == 0 {
+		return nil
 	}
 	slices.Sort(roles)
 	slices.Sort(accounts)

@@ -17,6 +17,9 @@ type Input struct {
 	Router string       // folder with the router's executable, named bootstrap
 	Cell   string       // this cell alone, without the global stack; empty for everything
 	Arch   Arch         // that the functions in Router and in the fleet's assets are built for
+	// NewReplicas are the regions of directory.replicas in which this deployment creates the
+	// directory's table. Their policies are left for the next deployment.
+	NewReplicas []string
 }
 
 // plan is one cell, checked, in plain Go values: all that its stacks need. Building from a plan asks
@@ -63,7 +66,7 @@ func (in Input) plan(scratch string) ([]*plan, error) {
 		cells = []fleet.Cell{c}
 	}
 	built, faults := in.built(scratch)
-	faults = append(faults, checkPatterns(in.Fleet))
+	faults = append(faults, checkPatterns(in.Fleet), in.checkReplicas())
 	plans := make([]*plan, len(cells))
 	for i, c := range cells {
 		p, err := built.of(c)
@@ -138,18 +141,28 @@ func (p plan) of(c fleet.Cell) (*plan, error) {
 	return &p, errors.Join(faults...)
 }
 
+// checkReplicas refuses new replicas that the fleet does not have.
+func (in Input) checkReplicas() error {
+	var faults []error
+	for _, region := range in.NewReplicas {
+		if replicas := in.Fleet.Directory.Replicas; !slices.Contains(replicas, region) {
+			have := "directory.replicas has none; leave the setting out"
+			if len(replicas) > 0 {
+				have = "write one of directory.replicas: " + strings.Join(replicas, ", ")
+			}
+			faults = append(faults, fmt.Errorf("-c newReplicas=%s: the directory has no replica there; %s", region, have))
+		}
+	}
+	return errors.Join(faults...)
+}
+
 // arn is the ARN of a resource in the cell's own account and region.
 func (p *plan) arn(service, resource string) string {
 	return arn(service, p.cell.Region, p.cell.Account, resource)
 }
 
-// directoryRegion is where the cell reads the directory: its own region where there is a replica.
-func (p *plan) directoryRegion() string {
-	if slices.Contains(p.fleet.Directory.Replicas, p.cell.Region) {
-		return p.cell.Region
-	}
-	return p.fleet.Directory.Region
-}
+// directoryRegion is where the cell reads the directory.
+func (p *plan) directoryRegion() string { return directoryRegion(p.fleet, p.cell) }
 
 // checkDirectory refuses a cell whose own network, which has no way out, would keep its router from
 // the directory.

@@ -161,10 +161,11 @@ func TestRefusals(t *testing.T) {
 			},
 			want: []string{"fleet.yaml:3:", "fleet.yaml:9:"},
 		},
-		"no fleet":        {context: map[string]string{"fleet": "absent.yaml"}, want: []string{"absent.yaml"}},
-		"an unknown cell": {context: map[string]string{"cell": "eu-9"}, want: []string{"-c cell=eu-9: the fleet has no such cell; write one of eu-canary, eu-1, us-1"}},
-		"an unknown arch": {context: map[string]string{"arch": "mips"}, want: []string{"-c arch=mips: Lambda has no such architecture; write arm64 or x86_64"}},
-		"the other arch":  {context: map[string]string{"arch": "x86_64"}, want: []string{"dist/router/bootstrap is built for EM_AARCH64", "dist/worker/bootstrap is built for EM_AARCH64"}},
+		"no fleet":         {context: map[string]string{"fleet": "absent.yaml"}, want: []string{"absent.yaml"}},
+		"an unknown cell":  {context: map[string]string{"cell": "eu-9"}, want: []string{"-c cell=eu-9: the fleet has no such cell; write one of eu-canary, eu-1, us-1"}},
+		"unknown replicas": {context: map[string]string{"newReplicas": "us-east-1,mars-1"}, want: []string{"-c newReplicas=mars-1: the directory has no replica there; write one of directory.replicas: us-east-1"}},
+		"an unknown arch":  {context: map[string]string{"arch": "mips"}, want: []string{"-c arch=mips: Lambda has no such architecture; write arm64 or x86_64"}},
+		"the other arch":   {context: map[string]string{"arch": "x86_64"}, want: []string{"dist/router/bootstrap is built for EM_AARCH64", "dist/worker/bootstrap is built for EM_AARCH64"}},
 		"nothing is built": {
 			spoil: func(t *testing.T, dir string) {
 				if err := os.RemoveAll(filepath.Join(dir, "dist")); err != nil {

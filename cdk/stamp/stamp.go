@@ -33,6 +33,9 @@ const (
 	contextFleet = "fleet" // the fleet's file; default fleet.yaml in the working folder
 	contextCell  = "cell"  // synthesise this cell alone, to the same bytes as in the whole fleet
 	contextArch  = "arch"  // architecture of the functions in dist: arm64 (default) or x86_64
+	// contextNewReplicas are the regions, with commas between, in which this deployment creates a
+	// replica of the directory: their policies are left for the next.
+	contextNewReplicas = "newReplicas"
 )
 
 // Options are the surroundings of one synthesis. The zero value is what the CDK CLI expects.
@@ -76,6 +79,8 @@ func Run(o Options) (err error) {
 		Router: filepath.Join("dist", "router"),
 		Cell:   setting(app, contextCell, ""),
 		Arch:   Arch(setting(app, contextArch, string(ARM64))),
+
+		NewReplicas: regions(setting(app, contextNewReplicas, "")),
 	})
 }
 
@@ -92,7 +97,7 @@ func Synthesise(app awscdk.App, in Input) (err error) {
 		return err
 	}
 	if in.Cell == "" {
-		newGlobal(app, in.Fleet)
+		newGlobal(app, in.Fleet, in.NewReplicas)
 	}
 	for _, p := range plans {
 		newCell(app, p)
@@ -107,6 +112,14 @@ func setting(app awscdk.App, key, otherwise string) string {
 		return v
 	}
 	return otherwise
+}
+
+// regions are the parts of a list with commas between; none of an empty text.
+func regions(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 // rescue turns a panic into an error. The CDK's Go binding reports every failed assertion of the

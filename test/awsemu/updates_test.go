@@ -170,3 +170,45 @@ func TestRetainIsHonoured(t *testing.T) {
 		t.Error("a queue that left the template still stands")
 	}
 }
+
+// TestReplicasComeBeforeTheirPolicies: CloudFormation adds or removes one replica of a global table in
+// an update, and gives a replica in another region its policy in a later operation than the one that
+// creates it.
+func TestReplicasComeBeforeTheirPolicies(t *testing.T) {
+	s := newStacks(t)
+	global := func(table string, replicas ...string) string {
+		var all []string
+		for _, r := range replicas {
+			region, policy, _ := strings.Cut(r, "+")
+			if policy != "" {
+				policy = `,"ResourcePolicy":{"PolicyDocument":{"Version":"2012-10-17","Statement":[]}}`
+			}
+			all = append(all, `{"Region":"`+region+`"`+policy+`}`)
+		}
+		return `"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"TableName":"` + table + `","BillingMode":"PAY_PER_REQUEST",
+			"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],
+			"Replicas":[` + strings.Join(all, ",") + `]}}`
+	}
+	const oneStep, twoSteps = "replica-one-step", "replica-two-steps"
+	if got := s.create(t, oneStep, global(oneStep, "eu-west-1+policy", "us-east-1+policy")); got != "ROLLBACK_COMPLETE" ||
+		!strings.Contains(s.reasons(t, oneStep), "cannot be created together with its resource policy") {
+		t.Errorf("a table with a replica and its policy at once is %s:\n%s", got, s.reasons(t, oneStep))
+	}
+	if got := s.create(t, twoSteps, global(twoSteps, "eu-west-1+policy", "us-east-1")); got != "CREATE_COMPLETE" {
+		t.Fatalf("the table is %s:\n%s", got, s.reasons(t, twoSteps))
+	}
+	for _, step := range []struct {
+		want     string
+		replicas []string
+	}{
+		{"UPDATE_COMPLETE", []string{"eu-west-1+policy", "us-east-1+policy"}},
+		{"UPDATE_ROLLBACK_COMPLETE", []string{"eu-west-1+policy", "us-east-1+policy", "ap-south-1+policy"}},
+		{"UPDATE_ROLLBACK_COMPLETE", []string{"eu-west-1+policy", "us-east-1+policy", "ap-south-1", "sa-east-1"}},
+		{"UPDATE_ROLLBACK_COMPLETE", []string{"eu-west-1+policy", "ap-south-1"}}, // one goes, one comes
+		{"UPDATE_COMPLETE", []string{"eu-west-1+policy", "us-east-1+policy", "ap-south-1"}},
+	} {
+		if got := s.update(t, twoSteps, global(twoSteps, step.replicas...)); got != step.want {
+			t.Errorf("replicas %v: the stack is %s, want %s:\n%s", step.replicas, got, step.want, s.reasons(t, twoSteps))
+		}
+	}
+}

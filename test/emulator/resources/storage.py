@@ -151,14 +151,28 @@ def _stream(p: dict[str, Any]) -> dict[str, Any] | None:
 class GlobalTable(Table):
     """One real table in the stack's own region, with the settings of the replica there.
 
-    The other replicas stand on the template-only list.
+    The other replicas stand on the template-only list, but what CloudFormation refuses of them is
+    refused here.
     """
 
     def create(self, at: Place, p: dict[str, Any]) -> Made:
+        self._refuse_policies(at, p, {replica["Region"] for replica in p["Replicas"]})
         return super().create(at, self._home(at, p))
 
     def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
+        before, after = ({replica["Region"] for replica in p["Replicas"]} for p in (old, new))
+        if len(moved := before ^ after) > 1:
+            # Source: AWS CloudFormation, AWS::DynamoDB::GlobalTable Replicas.
+            raise ValidationError(f"only one replica can be added or removed in an update, not {sorted(moved)}")
+        self._refuse_policies(at, new, after - before)
         return super().update(at, made, self._home(at, old), self._home(at, new))
+
+    def _refuse_policies(self, at: Place, p: dict[str, Any], added: set[str]) -> None:
+        """Source: Amazon DynamoDB developer guide, resource-based policy considerations."""
+        for replica in p["Replicas"]:
+            if replica["Region"] in added - {at.region} and "ResourcePolicy" in replica:
+                raise ValidationError(
+                    f"a replica in another region, {replica['Region']}, cannot be created together with its resource policy: add the policy in the next update")
 
     def _home(self, at: Place, p: dict[str, Any]) -> dict[str, Any]:
         """The properties of a plain table that is like the home replica."""
