@@ -32,7 +32,11 @@ func NewHTTP(router Router, tokens TokenVerifier, log *slog.Logger) *HTTP {
 
 // ServeHTTP implements http.Handler.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	resp := h.serve(w, r)
+	write(w, r, h.serve(w, r))
+}
+
+// write answers r with resp.
+func write(w http.ResponseWriter, r *http.Request, resp *routing.Response) {
 	header := w.Header()
 	for name, values := range resp.Header {
 		header[name] = values

@@ -25,8 +25,10 @@ type Worker struct {
 	log     *slog.Logger
 }
 
-// NewWorker returns the function.
-func NewWorker(service http.Handler, log *slog.Logger) *Worker { return &Worker{service, log} }
+// NewWorker returns the function. It ends a request's context at the router's deadline.
+func NewWorker(service http.Handler, log *slog.Logger) *Worker {
+	return &Worker{UntilDeadline(service), log}
+}
 
 // Invoke answers one event.
 func (w *Worker) Invoke(ctx context.Context, payload []byte) (answer []byte, err error) {

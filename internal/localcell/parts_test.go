@@ -280,6 +280,22 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 	}
 }
 
+func TestTheStoreWritesNothingTooLate(t *testing.T) {
+	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer items.Close()
+	req := httptest.NewRequest("PUT", "http://127.0.0.1/v1/items?pk=a&sk=1", strings.NewReader("late"))
+	req.Header.Set("Authorization", "Bearer w")
+	req.Header.Set(routing.HeaderDeadline, "1")
+	w := httptest.NewRecorder()
+	storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w"}).ServeHTTP(w, req)
+	if _, err := items.Get(t.Context(), "a", "1"); w.Code != http.StatusGatewayTimeout || !errors.Is(err, boltitems.ErrNotFound) {
+		t.Errorf("answered %d; the item: %v", w.Code, err)
+	}
+}
+
 func TestItemsOverHTTP(t *testing.T) {
 	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
 	if err != nil {

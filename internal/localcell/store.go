@@ -12,6 +12,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -67,7 +68,7 @@ func storeHandler(dir directory.Store, items *boltitems.Items, secrets storeSecr
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/directory/", loopback.Require(httpdir.Handler(dir), secrets.Router, secrets.Operator))
 	mux.Handle("POST /v1/directory/", loopback.Require(httpdir.Handler(dir), secrets.Operator))
-	mux.Handle("/v1/items", loopback.Require(itemsHandler(items), secrets.Workers, secrets.Operator))
+	mux.Handle("/v1/items", loopback.Require(handler.UntilDeadline(itemsHandler(items)), secrets.Workers, secrets.Operator))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return loopback.Only(mux)
 }

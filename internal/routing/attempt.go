@@ -29,6 +29,7 @@ func (s *serving) attempt(ctx context.Context, entry directory.Entry, shard stri
 	req := *s.req
 	req.Path, req.RawQuery = clean(req.Path), clean(req.RawQuery)
 	req.Header = forShard(s.req.Header, call)
+	SetDeadline(try, req.Header)
 
 	start := s.config.Now()
 	resp, err := s.via.Send(try, call, &req)

@@ -269,8 +269,11 @@ func TestSlowShardLeavesTimeForAnother(t *testing.T) {
 	var first, second time.Duration
 	sent := 0
 	start := time.Now()
-	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, _ *Request) (*Response, error) {
+	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, req *Request) (*Response, error) {
 		deadline, _ := ctx.Deadline()
+		if told, ok, err := Deadline(req.Header); !ok || err != nil || told.UnixMilli() != deadline.UnixMilli() {
+			t.Errorf("the shard is to stop at %v, %t, %v; the router waits until %v", told, ok, err, deadline)
+		}
 		if sent++; sent == 1 {
 			first = deadline.Sub(start)
 			return nil, context.DeadlineExceeded

@@ -213,6 +213,10 @@ func TestShardIsToldForWhom(t *testing.T) {
 	var got Request
 	e := newEngine(t, testConfig(fixed{tenant: entry}, sender(func(_ context.Context, call Call, req *Request) (*Response, error) {
 		gotCall, got = call, *req
+		if until, ok, err := Deadline(req.Header); !ok || err != nil || time.Until(until) > 5*time.Second {
+			t.Errorf("the shard is to stop at %v, %t, %v; want within the request's 5 s", until, ok, err)
+		}
+		req.Header.Del(HeaderDeadline)
 		return &Response{Status: 201, Header: http.Header{
 			"Cellwall-Shard": {"s03"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "Set-Cookie": {"a=1", "b=2"}, "Content-Length": {"99"},
 		}, Body: []byte("made")}, nil

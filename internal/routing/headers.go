@@ -1,9 +1,12 @@
 package routing
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Headers that the router sets for a shard, and that reach it from nobody else.
@@ -11,7 +14,31 @@ const (
 	HeaderTenant = "Cellwall-Tenant" // the tenant, as EncodeTenant writes it
 	HeaderEpoch  = "Cellwall-Epoch"  // the directory entry's epoch, decimal
 	HeaderShard  = "Cellwall-Shard"  // the shard that is meant, so that it can refuse what is another's
+
+	// HeaderDeadline is when the router stops waiting, in Unix milliseconds. Whoever goes on may overwrite
+	// what another shard has done since.
+	HeaderDeadline = "Cellwall-Deadline"
 )
+
+// SetDeadline writes ctx's deadline down for whoever gets the header, if there is one.
+func SetDeadline(ctx context.Context, h http.Header) {
+	if deadline, ok := ctx.Deadline(); ok {
+		h.Set(HeaderDeadline, strconv.FormatInt(deadline.UnixMilli(), 10))
+	}
+}
+
+// Deadline reads what SetDeadline wrote; ok is false when there is nothing.
+func Deadline(h http.Header) (deadline time.Time, ok bool, err error) {
+	values := h.Values(HeaderDeadline)
+	if len(values) == 0 {
+		return time.Time{}, false, nil
+	}
+	millis, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || len(values) > 1 {
+		return time.Time{}, false, fmt.Errorf("%s is %q: want one number of milliseconds", HeaderDeadline, values)
+	}
+	return time.UnixMilli(millis), true, nil
+}
 
 // headerPrefix is cellwall's own part of the header namespace.
 const headerPrefix = "cellwall-"

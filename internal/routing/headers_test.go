@@ -14,7 +14,7 @@ func TestHeaders(t *testing.T) {
 	spoofs := http.Header{
 		"Cellwall-Tenant": {"mallory"}, "cellwall-tenant": {"mallory"}, "CELLWALL-TENANT": {"mallory"},
 		"Cellwall_Tenant": {"mallory"}, "cellwall_epoch": {"9"}, "CellWall-Shard": {"s01"}, "Cellwall-": {"x"},
-		"Cellwall-Secret": {"x"}, "Cellwall-Anything-Else": {"x"}, "cellwall-tenant ": {"x"}, " cellwall-tenant": {"x"},
+		"Cellwall-Secret": {"x"}, "Cellwall-Deadline": {"9999999999999"}, "cellwall_deadline": {"9999999999999"}, "Cellwall-Anything-Else": {"x"}, "cellwall-tenant ": {"x"}, " cellwall-tenant": {"x"},
 		"cellwall-tenant:": {"x"}, "cellwall\x00-tenant": {"x"}, "": {"x"},
 		"X-Crlf": {"a\r\nCellwall-Tenant: mallory"}, "X-Nul": {"a\x00b"}, "X-Two": {"good", "bad\n"},
 		"Connection": {"close, X-Named", "x_other"}, "X-Named": {"1"}, "X-Other": {"1"},

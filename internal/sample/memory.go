@@ -17,9 +17,12 @@ type Memory struct {
 func NewMemory() *Memory { return &Memory{items: map[string]map[string][]byte{}} }
 
 // Put implements Store.
-func (m *Memory) Put(_ context.Context, pk, sk string, value []byte) error {
+func (m *Memory) Put(ctx context.Context, pk, sk string, value []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if m.items[pk] == nil {
 		m.items[pk] = map[string][]byte{}
 	}

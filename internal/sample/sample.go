@@ -21,7 +21,8 @@ import (
 
 // Store keeps items by two keys, as a DynamoDB table does. It is safe for concurrent use.
 type Store interface {
-	// Put writes an item, over an older one, and returns nil only when it is durable.
+	// Put writes an item, over an older one, and returns nil only when it is durable. It writes nothing
+	// when ctx is over before the write begins.
 	Put(ctx context.Context, pk, sk string, value []byte) error
 	// Get returns an item; found is false when there is none.
 	Get(ctx context.Context, pk, sk string) (value []byte, found bool, err error)

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/sample"
 )
 
@@ -27,5 +28,5 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return sample.Serve(ctx, os.Getenv, service, func(addr net.Addr) { slog.Info("worker listens", "address", addr.String()) })
+	return sample.Serve(ctx, os.Getenv, handler.UntilDeadline(service), func(addr net.Addr) { slog.Info("worker listens", "address", addr.String()) })
 }

@@ -8,6 +8,7 @@ package boltitems
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -50,8 +51,10 @@ type Items struct {
 }
 
 type write struct {
+	ctx        context.Context // of whoever waits for it
 	key, value []byte
 	done       chan error // has room for one
+	refused    error      // why it was left out of its group; nil when it was not
 }
 
 // Open opens the store at path and creates it, readable by its owner only, when there is none.
@@ -88,7 +91,7 @@ func (s *Items) Close() error {
 }
 
 // Put writes an item and returns when it is on disk. After an error the item may have been written or
-// not, unless the error is ErrInvalid.
+// not, unless the error is ErrInvalid. When ctx is over before the item's group is written, it is not.
 func (s *Items) Put(ctx context.Context, pk, sk string, value []byte) error {
 	if err := check(pk, sk); err != nil {
 		return err
@@ -96,7 +99,7 @@ func (s *Items) Put(ctx context.Context, pk, sk string, value []byte) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("%w: a value of %d bytes; want at most %d", ErrInvalid, len(value), MaxValue)
 	}
-	w := write{key(pk, sk), bytes.Clone(value), make(chan error, 1)}
+	w := write{ctx: ctx, key: key(pk, sk), value: bytes.Clone(value), done: make(chan error, 1)}
 	select {
 	case s.writes <- w:
 	case <-s.stop:
@@ -201,7 +204,11 @@ func (s *Items) gather(first write) []write {
 func (s *Items) commitGroup(group []write) {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucket)
-		for _, w := range group {
+		for i, w := range group {
+			// Nobody waits any more, and another write may have been acknowledged since.
+			if group[i].refused = w.ctx.Err(); group[i].refused != nil {
+				continue
+			}
 			if err := b.Put(w.key, w.value); err != nil {
 				return err
 			}
@@ -212,6 +219,6 @@ func (s *Items) commitGroup(group []write) {
 		err = fmt.Errorf("write to the store: %w", err)
 	}
 	for _, w := range group {
-		w.done <- err
+		w.done <- cmp.Or(w.refused, err)
 	}
 }

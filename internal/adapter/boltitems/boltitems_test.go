@@ -196,3 +196,26 @@ func BenchmarkPut(b *testing.B) {
 		})
 	}
 }
+
+// TestAWriteThatNobodyWaitsForIsLeftOut: between its hand-over and the transaction its time may end. The
+// others of its group are written.
+func TestAWriteThatNobodyWaitsForIsLeftOut(t *testing.T) {
+	s := opened(t)
+	put(t, s, "acme", "1", "new")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	late := write{ctx: over, key: key("acme", "1"), value: []byte("late"), done: make(chan error, 1)}
+	other := write{ctx: t.Context(), key: key("acme", "2"), value: []byte("other"), done: make(chan error, 1)}
+	s.commitGroup([]write{late, other})
+	if err := <-late.done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the late write is reported as %v", err)
+	}
+	if err := <-other.done; err != nil {
+		t.Errorf("the other write: %v", err)
+	}
+	for sk, want := range map[string]string{"1": "new", "2": "other"} {
+		if got, err := s.Get(t.Context(), "acme", sk); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v; want %q", sk, got, err, want)
+		}
+	}
+}

@@ -29,8 +29,12 @@ func New(client Client, name string) *Table { return &Table{client, name} }
 // value is the attribute that holds an item's bytes.
 const value = "value"
 
-// Put writes an item over an older one. DynamoDB answers when the item is durable in two zones.
+// Put writes an item over an older one. DynamoDB answers when the item is durable in two zones. When ctx
+// is over nothing is sent, no repetition either; what was sent before may still be written.
 func (t *Table) Put(ctx context.Context, pk, sk string, body []byte) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("put item: %w", err)
+	}
 	item := key(pk, sk)
 	item[value] = &types.AttributeValueMemberB{Value: body}
 	if _, err := t.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &t.name, Item: item}); err != nil {

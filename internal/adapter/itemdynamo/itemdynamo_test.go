@@ -114,3 +114,12 @@ func TestFailures(t *testing.T) {
 		t.Errorf("list: %v", err)
 	}
 }
+
+func TestNothingIsWrittenTooLate(t *testing.T) {
+	f := &table{t: t, items: map[string][]byte{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := New(f, "orders").Put(ctx, "TENANT#acme", "a", nil); !errors.Is(err, context.Canceled) || len(f.items) > 0 {
+		t.Errorf("put: %v, %d items", err, len(f.items))
+	}
+}

@@ -4,6 +4,9 @@
 //	GET /v1/items?pk=…&sk=…     200 and the bytes, or 404
 //	GET /v1/items?pk=…&after=…  200 and a JSON list of sort keys under pk after the given one, in byte
 //	                            order; the store may cut it off, an empty list is the end
+//
+// A context's deadline goes along in the header cellwall-deadline. A store that heeds it writes nothing
+// after it.
 package itemhttp
 
 import (
@@ -17,6 +20,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 // maxAnswer bounds what is read of one answer, in bytes.
@@ -113,6 +118,7 @@ func (s *Store) do(ctx context.Context, method string, query url.Values, body []
 	if err != nil {
 		return 0, nil, err
 	}
+	routing.SetDeadline(ctx, req.Header) // the store learns only late that nobody waits any more
 	if s.token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.token)
 	}

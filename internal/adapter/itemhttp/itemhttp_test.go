@@ -1,6 +1,7 @@
 package itemhttp
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // server is a store that holds one partition and lists it two keys at a time.
@@ -61,6 +63,30 @@ func store(t *testing.T, s *server) *Store {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestTheStoreIsToldTheDeadline: a cancelled request reaches it late or never.
+func TestTheStoreIsToldTheDeadline(t *testing.T) {
+	var told []string
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		told = append(told, r.Header.Get("Cellwall-Deadline"))
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer listener.Close()
+	st, err := New(listener.URL, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.UnixMilli(32503680000000))
+	defer cancel()
+	for _, ctx := range []context.Context{ctx, t.Context()} {
+		if err := st.Put(ctx, pk, "a", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"32503680000000", ""}; !slices.Equal(told, want) {
+		t.Errorf("the store is told %q, want %q", told, want)
+	}
 }
 
 func TestPutGetList(t *testing.T) {
