@@ -14,7 +14,7 @@ import (
 	"cellwall.dev/cellwall/internal/placement"
 )
 
-// Config is what an Engine is made of. All but the last three fields are needed.
+// Config is what an Engine is made of. All but the last four fields are needed.
 type Config struct {
 	Cell       string               // the cell that this router belongs to
 	Scheme     placement.Scheme     // of the whole cell
@@ -26,10 +26,18 @@ type Config struct {
 	Transports map[string]Transport // by Route.Via
 	Timeout    time.Duration        // for one request, both attempts together
 
+	// LookUp is the time for one reading of the directory, 1 s by default. A directory that hangs must not
+	// hold what other requests wait for.
+	LookUp time.Duration
+
 	Now     func() time.Time // default time.Now
 	Pick    func(n int) int  // a number from 0 to n-1, to spread load with; default random
 	Observe func(Outcome)    // told of each request when it is answered; default nobody
 }
+
+// defaultLookUp is ample: a consistent read takes milliseconds, and a new connection to another region a
+// few round trips.
+const defaultLookUp = time.Second
 
 // Outcome is what became of one request, for logs and metrics of the operators. It names shards and must
 // not reach a tenant.
@@ -69,6 +77,12 @@ func New(c Config) (*Engine, error) {
 	}
 	if c.Cell == "" || c.Directory == nil || c.Timeout <= 0 {
 		return nil, errors.New("a router needs a cell, a directory and a time limit")
+	}
+	if c.LookUp < 0 {
+		return nil, fmt.Errorf("%v to look a tenant up: want more than nothing", c.LookUp)
+	}
+	if c.LookUp == 0 {
+		c.LookUp = defaultLookUp
 	}
 	subsets, err := newSubsets(c)
 	if err != nil {
@@ -168,7 +182,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 	order = order[1:]
 	if first.misdirected() {
 		// The shard knows better where the tenant lives. Only a higher epoch is news.
-		if fresh, err := s.config.Directory.Get(ctx, s.out.Tenant); err == nil && fresh.Epoch > entry.Epoch {
+		if fresh, err := s.read(ctx); err == nil && fresh.Epoch > entry.Epoch {
 			if refusal = s.admit(fresh); refusal != nil {
 				return refusal
 			}
@@ -184,9 +198,16 @@ func (s *serving) serve(ctx context.Context) *Response {
 	return s.answer(s.attempt(ctx, entry, order[0], false))
 }
 
+// read asks the directory for the tenant's entry, for as long as one look-up may take.
+func (s *serving) read(ctx context.Context) (directory.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.LookUp)
+	defer cancel()
+	return s.config.Directory.Get(ctx, s.out.Tenant)
+}
+
 // look reads the tenant's entry, and refuses whoever is not served here.
 func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
-	entry, err := s.config.Directory.Get(ctx, s.out.Tenant)
+	entry, err := s.read(ctx)
 	switch {
 	case errors.Is(err, directory.ErrNotFound):
 		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here", err)

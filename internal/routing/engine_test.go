@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,6 +187,45 @@ func TestDirectoryDown(t *testing.T) {
 	}
 }
 
+// hanging is a Directory that answers when it is told to stop, from its nth reading on.
+type hanging struct {
+	fixed
+	n     int
+	reads int
+}
+
+func (h *hanging) Get(ctx context.Context, tenant string) (directory.Entry, error) {
+	if h.reads++; h.reads >= h.n {
+		<-ctx.Done()
+		return directory.Entry{}, ctx.Err()
+	}
+	return h.fixed.Get(ctx, tenant)
+}
+
+// TestDirectoryHangs: it costs a request one look-up's time, at the first reading and at that after a 421.
+func TestDirectoryHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, limit := range []time.Duration{0, 300 * time.Millisecond} {
+			for n := range 2 {
+				c := testConfig(&hanging{fixed: fixed{"acme": pinned("acme", "s01")}, n: n + 1}, sender(func(context.Context, Call, *Request) (*Response, error) {
+					return &Response{Status: http.StatusMisdirectedRequest}, nil
+				}))
+				c.LookUp = limit
+				start := time.Now()
+				resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x"))
+				want := limit
+				if want == 0 {
+					want = time.Second
+				}
+				if took := time.Since(start); took != want { // by the bubble's clock
+					t.Errorf("limit %v, reading %d: the request took %v", limit, n+1, took)
+				}
+				wantProblem(t, resp, 503)
+			}
+		}
+	})
+}
+
 func TestMovingTenantIsRead(t *testing.T) {
 	moving := pinned("acme", "s01")
 	moving.State = directory.Moving
@@ -282,6 +322,7 @@ func TestNewRefuses(t *testing.T) {
 		"no cell":           func(c *Config) { c.Cell = "" },
 		"no directory":      func(c *Config) { c.Directory = nil },
 		"no time":           func(c *Config) { c.Timeout = 0 },
+		"negative time":     func(c *Config) { c.LookUp = -1 },
 		"no shards":         func(c *Config) { c.Shards = nil },
 		"shard twice":       func(c *Config) { c.Shards = []string{"s01", "s02", "s01"} },
 		"no key":            func(c *Config) { c.Key = nil },

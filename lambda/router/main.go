@@ -50,11 +50,11 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	key, err := secretkey.Read(ctx, secretsmanager.NewFromConfig(aws), env.KeySecret, env.KeyVersion)
+	key, err := secretkey.Read(ctx, secretsmanager.NewFromConfig(aws, secretkey.AtStart), env.KeySecret, env.KeyVersion)
 	if err != nil {
 		return nil, err
 	}
-	directory := dynamodb.NewFromConfig(aws, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
+	directory := dynamodb.NewFromConfig(aws, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	engine, err := routing.New(routing.Config{
 		Cell: env.Cell, Scheme: env.Scheme, Key: key, Shards: env.Shards, PerTenant: env.PerTenant,

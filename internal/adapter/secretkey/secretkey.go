@@ -7,10 +7,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
+
+// How long a router waits for its key when it starts; Lambda gives its start 10 s.
+const (
+	connectTimeout = time.Second
+	tryTimeout     = 2 * time.Second
+	readTimeout    = 5 * time.Second // all tries together
+)
+
+// AtStart makes a client fit for an environment's start: a try that hangs leaves time for others.
+func AtStart(o *secretsmanager.Options) {
+	o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout).
+		WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout })
+}
 
 // keyBytes is the length of a cell's key.
 const keyBytes = 32
@@ -21,8 +37,10 @@ type Client interface {
 }
 
 // Read returns one version of a cell's key. The secret's value is {"1":"<64 hexadecimal digits>", …}, a
-// key for each version. No error repeats any of it.
+// key for each version. No error repeats any of it. It takes 5 s at most.
 func Read(ctx context.Context, client Client, secret, version string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	out, err := client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &secret})
 	if err != nil {
 		return nil, fmt.Errorf("read the placement key from secret %s: %w", secret, err)

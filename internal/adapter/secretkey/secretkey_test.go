@@ -4,10 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
@@ -66,5 +73,44 @@ func TestReadRefuses(t *testing.T) {
 	down := errors.New("no route")
 	if _, err := Read(t.Context(), secret{err: down}, name, "1"); !errors.Is(err, down) {
 		t.Errorf("Secrets Manager down: %v", err)
+	}
+}
+
+// hanging is a Client that answers when it is told to stop.
+type hanging struct{}
+
+func (hanging) GetSecretValue(ctx context.Context, _ *secretsmanager.GetSecretValueInput, _ ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAStoreThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		_, err := Read(t.Context(), hanging{}, name, "1")
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != readTimeout { // by the bubble's clock
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+func TestATryThatHangsLeavesTimeForAnother(t *testing.T) {
+	release := make(chan struct{})
+	var tries atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if tries.Add(1) == 1 {
+			<-release
+			return
+		}
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		fmt.Fprintf(w, `{"SecretString":%q}`, `{"1":"`+one+`"}`)
+	}))
+	defer server.Close()
+	defer close(release)
+	client := secretsmanager.New(secretsmanager.Options{
+		Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	}, AtStart)
+	if _, err := Read(t.Context(), client, name, "1"); err != nil {
+		t.Errorf("after %d tries: %v", tries.Load(), err)
 	}
 }
