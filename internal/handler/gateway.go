@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -61,10 +62,31 @@ func (g *Gateway) serve(ctx context.Context, payload []byte) *routing.Response {
 	return g.router.Serve(ctx, tenant, &event.Request)
 }
 
-// tenant looks at the verified claims only; what headers say is not asked.
+// tenant is whom the verified token names. The authorizer verified the token of the Authorization header
+// and passes its claims on, numbers and booleans as strings; so they are read in the token itself, too, as
+// strictly as where this project verifies tokens itself, and must name the same tenant in both.
 func (g *Gateway) tenant(event httpapi.Event) (string, error) {
 	if event.Claims == nil {
 		return "", errors.New("the event carries no verified token: has the route a JWT authorizer?")
 	}
-	return routing.TenantFromClaim(event.Claims[g.claim])
+	verified, err := routing.TenantFromClaim(event.Claims[g.claim])
+	if err != nil {
+		return "", err
+	}
+	token, ok := bearer(event.Request.Header)
+	if !ok {
+		return "", errors.New("the event carries no bearer token beside the verified claims: is the authorizer's identity source another header?")
+	}
+	claims, err := routing.UnverifiedClaims(token)
+	if err != nil {
+		return "", err
+	}
+	tenant, err := routing.TenantFromClaim(claims[g.claim])
+	if err != nil {
+		return "", err
+	}
+	if tenant != verified {
+		return "", fmt.Errorf("%w: the authorizer read another tenant in it", routing.ErrToken)
+	}
+	return tenant, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cellwall.dev/cellwall/internal/handler/handlertest"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
@@ -29,7 +30,23 @@ func echo(_ context.Context, tenant string, req *routing.Request) *routing.Respo
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+// event is a request whose token has these claims, which the authorizer passes on as they are.
 func event(claims, headers string) string {
+	return eventOf(claims, handlertest.Bearer(claims), headers)
+}
+
+// eventOf is a request in which the authorizer found these claims, with an Authorization header beside the
+// others.
+func eventOf(claims, authorization, headers string) string {
+	all := map[string]string{}
+	if json.Unmarshal([]byte(headers), &all) != nil || all == nil {
+		panic("headers " + headers)
+	}
+	if authorization != "" {
+		all["authorization"] = authorization
+	}
+	text, _ := json.Marshal(all) // strings always encode
+	headers = string(text)
 	return fmt.Sprintf(`{"version":"2.0","rawPath":"/orders/1","headers":%s,"requestContext":{"authorizer":{"jwt":{"claims":%s}},"http":{"method":"GET"}}}`, headers, claims)
 }
 
@@ -76,6 +93,50 @@ func TestGatewayRefusesClaims(t *testing.T) {
 		payload := `{"version":"2.0","rawPath":"/","headers":{"authorization":"Bearer x"},"requestContext":{` + authorizer + `"http":{"method":"GET"}}}`
 		if resp := invoke(t, g, payload); resp.Status != 401 {
 			t.Errorf("%s: answered %d", authorizer, resp.Status)
+		}
+	}
+}
+
+// TestGatewayReadsTheTokenItself: the authorizer passes on a number as a string, and one of two values of
+// a claim that stands twice.
+func TestGatewayReadsTheTokenItself(t *testing.T) {
+	good := handlertest.Bearer(`{"tenant_id":"acme"}`)
+	segment := strings.Split(good, ".")
+	refused := map[string]struct{ claim, authorization string }{
+		"number":                {"42", handlertest.Bearer(`{"tenant_id":42}`)},
+		"boolean":               {"true", handlertest.Bearer(`{"tenant_id":true}`)},
+		"null":                  {"null", handlertest.Bearer(`{"tenant_id":null}`)},
+		"object":                {"map[id:acme]", handlertest.Bearer(`{"tenant_id":{"id":"acme"}}`)},
+		"list":                  {"acme", handlertest.Bearer(`{"tenant_id":["acme"]}`)},
+		"twice":                 {"acme", handlertest.Bearer(`{"tenant_id":"beta","tenant_id":"acme"}`)},
+		"twice, once escaped":   {"acme", handlertest.Bearer(`{"tenant\u005fid":"beta","tenant_id":"acme"}`)},
+		"another claim twice":   {"acme", handlertest.Bearer(`{"iss":"a","iss":"b","tenant_id":"acme"}`)},
+		"another tenant":        {"acme", handlertest.Bearer(`{"tenant_id":"beta"}`)},
+		"another case":          {"acme", handlertest.Bearer(`{"tenant_id":"Acme"}`)},
+		"none in it":            {"acme", handlertest.Bearer(`{}`)},
+		"no header":             {"acme", ""},
+		"no scheme":             {"acme", strings.TrimPrefix(good, "Bearer ")},
+		"another scheme":        {"acme", "Basic" + strings.TrimPrefix(good, "Bearer")},
+		"two tokens":            {"acme", good + "," + good},
+		"two parts":             {"acme", segment[0] + "." + segment[1]},
+		"four parts":            {"acme", good + ".x"},
+		"padded":                {"acme", segment[0] + "." + segment[1] + "=." + segment[2]},
+		"line break":            {"acme", segment[0] + "." + segment[1] + "\n." + segment[2]},
+		"no base64":             {"acme", segment[0] + ".{}." + segment[2]},
+		"no JSON":               {"acme", handlertest.Bearer("acme")},
+		"not UTF-8":             {"acme", handlertest.Bearer("{\"tenant_id\":\"acme\",\"n\":\"\xff\"}")},
+		"more behind the claim": {"acme", handlertest.Bearer(`{"tenant_id":"acme"}{}`)},
+	}
+	g := NewGateway(served(echo), "tenant_id", quiet())
+	for name, r := range refused {
+		claims, _ := json.Marshal(map[string]string{"tenant_id": r.claim})
+		if resp := invoke(t, g, eventOf(string(claims), r.authorization, `{}`)); resp.Status != 401 {
+			t.Errorf("%s: answered %d %s", name, resp.Status, resp.Body)
+		}
+	}
+	for _, claims := range []string{`{"tenant_id":"42"}`, `{"tenant_id":"ä\u65e5"}`} {
+		if resp := invoke(t, g, event(claims, `{}`)); resp.Status != 200 {
+			t.Errorf("%s: answered %d %s", claims, resp.Status, resp.Body)
 		}
 	}
 }
@@ -133,7 +194,7 @@ func TestGatewayAnswerTooLarge(t *testing.T) {
 // makes a tenant.
 func FuzzGateway(f *testing.F) {
 	f.Add([]byte(event(`{"tenant_id":"acme"}`, `{"a":"b"}`)))
-	f.Add([]byte(event(`{"tenant_id":["a"]}`, `null`)))
+	f.Add([]byte(event(`{"tenant_id":["a"]}`, `{}`)))
 	f.Add([]byte(`{"Records":[{"body":"x"}]}`))
 	g := NewGateway(served(func(_ context.Context, tenant string, req *routing.Request) *routing.Response {
 		if tenant == "" || !strings.HasPrefix(req.Path, "/") {

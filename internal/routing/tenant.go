@@ -79,7 +79,8 @@ var (
 //
 // A string in brackets is refused, because an API Gateway JWT authorizer renders an array of tenants
 // that way ("[a b]"). So is the replacement character U+FFFD, to which broken text decodes: two broken
-// ids would become one tenant. Beware that API Gateway hands numbers and booleans over as strings.
+// ids would become one tenant. Beware that API Gateway's authorizer hands numbers and booleans over as
+// strings: only the token itself tells them from a tenant that is called so.
 func TenantFromClaim(claim json.RawMessage) (string, error) {
 	if len(claim) == 0 || string(claim) == "null" {
 		return "", errClaimMissing

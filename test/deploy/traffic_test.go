@@ -16,6 +16,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
 	"cellwall.dev/cellwall/internal/adapter/secretkey"
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/handler/handlertest"
 	"cellwall.dev/cellwall/internal/placement"
 )
 
@@ -34,12 +35,18 @@ func (w *world) request(t *testing.T, method, path, body string, claims map[stri
 		"http":      map[string]string{"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "test"},
 		"requestId": "test", "routeKey": "$default", "stage": "$default", "domainName": "api.example.com",
 	}
+	headers := map[string]string{"content-type": "text/plain", "host": "api.example.com"}
 	if claims != nil {
+		text, err := json.Marshal(claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers["authorization"] = handlertest.Bearer(string(text))
 		context["authorizer"] = map[string]any{"jwt": map[string]any{"claims": claims, "scopes": nil}}
 	}
 	event, err := json.Marshal(map[string]any{
 		"version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "", "isBase64Encoded": false,
-		"headers": map[string]string{"content-type": "text/plain", "host": "api.example.com"}, "requestContext": context, "body": body,
+		"headers": headers, "requestContext": context, "body": body,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,8 @@
 package local
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -40,7 +39,7 @@ func signed(t *testing.T, alg jose.SignatureAlgorithm, key any, kid, payload str
 }
 
 // issuerKey is the running cell's, with the id under which it is published.
-func issuerKey(t *testing.T, c *cell, r *localcell.Running) (*ecdsa.PrivateKey, jose.JSONWebKey) {
+func issuerKey(t *testing.T, c *cell, r *localcell.Running) (*rsa.PrivateKey, jose.JSONWebKey) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.state, "issuer-key.pem"))
 	if err != nil {
@@ -63,7 +62,7 @@ func TestOnlyGoodTokensAreServed(t *testing.T) {
 	c := newCell(t)
 	r := c.up("--cell", "eu-canary")
 	key, public := issuerKey(t, c, r)
-	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	other, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +83,10 @@ func TestOnlyGoodTokensAreServed(t *testing.T) {
 	}
 	same := func(map[string]any) {}
 	set := func(name string, value any) string { return payload(func(c map[string]any) { c[name] = value }) }
-	es256 := func(payload string) string { return signed(t, jose.ES256, key, public.KeyID, payload) }
+	rs256 := func(payload string) string { return signed(t, jose.RS256, key, public.KeyID, payload) }
 	segment := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-	good := es256(payload(same))
+	good := rs256(payload(same))
 	parts := strings.Split(good, ".")
 	tests := []struct {
 		name, token string
@@ -95,8 +94,8 @@ func TestOnlyGoodTokensAreServed(t *testing.T) {
 	}{
 		{"good", good, 204},
 		{"the command's", strings.TrimSpace(c.must("token", "acme")), 204},
-		{"several audiences", es256(set("aud", []string{"else", "orders"})), 204},
-		{"unknown tenant", es256(set("tenant_id", "stranger")), 404},
+		{"several audiences", rs256(set("aud", []string{"else", "orders"})), 204},
+		{"unknown tenant", rs256(set("tenant_id", "stranger")), 404},
 		{"unknown tenant of the command", strings.TrimSpace(c.must("token", "stranger")), 404},
 
 		{"none", "", 401},
@@ -104,25 +103,26 @@ func TestOnlyGoodTokensAreServed(t *testing.T) {
 		{"alg none", segment(`{"alg":"none"}`) + "." + parts[1] + ".", 401},
 		{"alg None with the signature", segment(`{"alg":"None"}`) + "." + parts[1] + "." + parts[2], 401},
 		{"no signature", parts[0] + "." + parts[1] + ".", 401},
-		{"wrong key under the right id", signed(t, jose.ES256, other, public.KeyID, payload(same)), 401},
-		{"wrong key", signed(t, jose.ES256, other, "other", payload(same)), 401},
+		{"wrong key under the right id", signed(t, jose.RS256, other, public.KeyID, payload(same)), 401},
+		{"wrong key", signed(t, jose.RS256, other, "other", payload(same)), 401},
+		{"an algorithm that API Gateway does not take", signed(t, jose.PS256, key, public.KeyID, payload(same)), 401},
 		{"signed with the public key as a secret", signed(t, jose.HS256, publicBytes, public.KeyID, payload(same)), 401},
 		{"another payload", parts[0] + "." + segment(set("tenant_id", "globex")) + "." + parts[2], 401},
-		{"expired", es256(set("exp", now-600)), 401},
-		{"no expiry", es256(payload(func(c map[string]any) { delete(c, "exp") })), 401},
-		{"not yet valid", es256(set("nbf", now+600)), 401},
-		{"issued in the future", es256(set("iat", now+600)), 401},
-		{"another issuer", es256(set("iss", "https://login.example.com/")), 401},
-		{"another audience", es256(set("aud", "invoices")), 401},
-		{"no tenant", es256(payload(func(c map[string]any) { delete(c, "tenant_id") })), 401},
-		{"tenant null", es256(set("tenant_id", nil)), 401},
-		{"tenant empty", es256(set("tenant_id", "")), 401},
-		{"tenant a number", es256(set("tenant_id", 7)), 401},
-		{"tenant an object", es256(set("tenant_id", map[string]string{"id": "acme"})), 401},
-		{"tenant a list of one", es256(set("tenant_id", []string{"acme"})), 401},
-		{"tenant a list of two", es256(set("tenant_id", []string{"acme", "globex"})), 401},
-		{"tenant claimed twice", es256(strings.Replace(payload(same), "{", `{"tenant_id":"globex",`, 1)), 401},
-		{"tenant too long", es256(set("tenant_id", strings.Repeat("x", 129))), 401},
+		{"expired", rs256(set("exp", now-600)), 401},
+		{"no expiry", rs256(payload(func(c map[string]any) { delete(c, "exp") })), 401},
+		{"not yet valid", rs256(set("nbf", now+600)), 401},
+		{"issued in the future", rs256(set("iat", now+600)), 401},
+		{"another issuer", rs256(set("iss", "https://login.example.com/")), 401},
+		{"another audience", rs256(set("aud", "invoices")), 401},
+		{"no tenant", rs256(payload(func(c map[string]any) { delete(c, "tenant_id") })), 401},
+		{"tenant null", rs256(set("tenant_id", nil)), 401},
+		{"tenant empty", rs256(set("tenant_id", "")), 401},
+		{"tenant a number", rs256(set("tenant_id", 7)), 401},
+		{"tenant an object", rs256(set("tenant_id", map[string]string{"id": "acme"})), 401},
+		{"tenant a list of one", rs256(set("tenant_id", []string{"acme"})), 401},
+		{"tenant a list of two", rs256(set("tenant_id", []string{"acme", "globex"})), 401},
+		{"tenant claimed twice", rs256(strings.Replace(payload(same), "{", `{"tenant_id":"globex",`, 1)), 401},
+		{"tenant too long", rs256(set("tenant_id", strings.Repeat("x", 129))), 401},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestOnlyGoodTokensAreServed(t *testing.T) {
 		})
 	}
 	// The tenant is whom the token names, whatever the request's headers say.
-	req := ask(t, "GET", r.Router+"/orders", "Bearer "+es256(set("tenant_id", "globex")), "")
+	req := ask(t, "GET", r.Router+"/orders", "Bearer "+rs256(set("tenant_id", "globex")), "")
 	if answer, _ := io.ReadAll(req.Body); strings.TrimSpace(string(answer)) != "[]" {
 		t.Errorf("another tenant sees %s", answer)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/handler/handlertest"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
@@ -22,7 +23,7 @@ func event(t *testing.T, claims, method, path, body string) []byte {
 		"version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "",
 		"headers": map[string]string{
 			"accept": "*/*", "content-length": fmt.Sprint(len(body)), "content-type": "text/plain", "host": "abc123.execute-api.eu-west-1.amazonaws.com",
-			"authorization": "Bearer x.y.z", "x-forwarded-for": "192.0.2.7", "x-forwarded-port": "443", "x-forwarded-proto": "https",
+			"authorization": handlertest.Bearer(claims), "x-forwarded-for": "192.0.2.7", "x-forwarded-port": "443", "x-forwarded-proto": "https",
 			"x-amzn-trace-id": "Root=1-6921-abc", "user-agent": "curl/8.5.0", "cellwall-tenant": "mallory", "cellwall-shard": "s04", "cellwall-epoch": "99",
 		},
 		"requestContext": map[string]any{

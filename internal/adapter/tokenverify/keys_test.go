@@ -17,10 +17,10 @@ import (
 )
 
 func TestIssuerDownGoesOnWithLastKeys(t *testing.T) {
-	key := ecKey(t, "k1")
+	key := rsaKey(t, "k1")
 	i := newIssuer(t, key)
 	v, c := verifier(t, i)
-	token := sign(t, jose.ES256, key, payload(i, "exp", at(100*time.Hour)))
+	token := sign(t, jose.RS256, key, payload(i, "exp", at(100*time.Hour)))
 	if _, err := v.Verify(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}
@@ -32,17 +32,17 @@ func TestIssuerDownGoesOnWithLastKeys(t *testing.T) {
 		}
 	}
 	// A token of an unknown key is refused, as before.
-	if _, err := v.Verify(t.Context(), sign(t, jose.ES256, ecKey(t, "k2"), payload(i))); !errors.Is(err, routing.ErrToken) {
+	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, rsaKey(t, "k2"), payload(i))); !errors.Is(err, routing.ErrToken) {
 		t.Errorf("unknown key: %v", err)
 	}
 }
 
 func TestIssuerNeverSeen(t *testing.T) {
-	key := ecKey(t, "k1")
+	key := rsaKey(t, "k1")
 	i := newIssuer(t, key)
 	i.down.Store(true)
 	v, c := verifier(t, i)
-	token := sign(t, jose.ES256, key, payload(i))
+	token := sign(t, jose.RS256, key, payload(i))
 	if _, err := v.Verify(t.Context(), token); err == nil || errors.Is(err, routing.ErrToken) {
 		t.Fatalf("token is judged without keys: %v", err)
 	}
@@ -54,20 +54,20 @@ func TestIssuerNeverSeen(t *testing.T) {
 }
 
 func TestDiscoveryOfAnotherIssuerIsNotBelieved(t *testing.T) {
-	key := ecKey(t, "k1")
+	key := rsaKey(t, "k1")
 	i := newIssuer(t, key)
 	i.claims = "https://evil.example.com"
 	v, _ := verifier(t, i)
-	if _, err := v.Verify(t.Context(), sign(t, jose.ES256, key, payload(i))); err == nil || !strings.Contains(err.Error(), "evil") {
+	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, key, payload(i))); err == nil || !strings.Contains(err.Error(), "evil") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestKeysRotate(t *testing.T) {
-	old, fresh := ecKey(t, "k1"), ecKey(t, "k2")
+	old, fresh := rsaKey(t, "k1"), rsaKey(t, "k2")
 	i := newIssuer(t, old)
 	v, c := verifier(t, i)
-	oldToken, freshToken := sign(t, jose.ES256, old, payload(i)), sign(t, jose.ES256, fresh, payload(i))
+	oldToken, freshToken := sign(t, jose.RS256, old, payload(i)), sign(t, jose.RS256, fresh, payload(i))
 	if _, err := v.Verify(t.Context(), oldToken); err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +82,10 @@ func TestKeysRotate(t *testing.T) {
 }
 
 func TestKeyTakenBackIsForgotten(t *testing.T) {
-	old, fresh := ecKey(t, "k1"), ecKey(t, "k2")
+	old, fresh := rsaKey(t, "k1"), rsaKey(t, "k2")
 	i := newIssuer(t, old)
 	v, c := verifier(t, i)
-	token := sign(t, jose.ES256, old, payload(i))
+	token := sign(t, jose.RS256, old, payload(i))
 	if _, err := v.Verify(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}
@@ -106,16 +106,17 @@ func TestKeyTakenBackIsForgotten(t *testing.T) {
 }
 
 func TestMadeUpKeysDoNotFloodTheIssuer(t *testing.T) {
-	key := ecKey(t, "k1")
+	key := rsaKey(t, "k1")
 	i := newIssuer(t, key)
 	v, c := verifier(t, i)
-	if _, err := v.Verify(t.Context(), sign(t, jose.ES256, key, payload(i))); err != nil {
+	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, key, payload(i))); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
+	other := rsaKey(t, "").Key
 	forged := make([]string, 50)
 	for n := range forged {
-		forged[n] = sign(t, jose.ES256, ecKey(t, fmt.Sprint("made-up-", n)), payload(i))
+		forged[n] = sign(t, jose.RS256, jose.JSONWebKey{Key: other, KeyID: fmt.Sprint("made-up-", n)}, payload(i))
 	}
 	c.pass(minPause)
 	for _, token := range forged {
@@ -138,7 +139,7 @@ func TestMadeUpKeysDoNotFloodTheIssuer(t *testing.T) {
 }
 
 func TestUnknownKindsOfKeysAreSkipped(t *testing.T) {
-	key := ecKey(t, "k1")
+	key := rsaKey(t, "k1")
 	i := newIssuer(t, key)
 	public, err := key.Public().MarshalJSON()
 	if err != nil {
@@ -156,7 +157,7 @@ func TestUnknownKindsOfKeysAreSkipped(t *testing.T) {
 	defer server.Close()
 	i.URL = server.URL
 	v, _ := verifier(t, i)
-	if _, err := v.Verify(t.Context(), sign(t, jose.ES256, key, payload(i))); err != nil {
+	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, key, payload(i))); err != nil {
 		t.Errorf("the key beside unknown ones: %v", err)
 	}
 }

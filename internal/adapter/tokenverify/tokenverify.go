@@ -3,7 +3,6 @@
 package tokenverify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -26,12 +24,10 @@ const (
 	maxToken = 16 << 10
 )
 
-// algorithms are those accepted. All are asymmetric: a key that everybody may read cannot be used to
-// sign, and "none" is not among them.
-var algorithms = []jose.SignatureAlgorithm{
-	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
-	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
-}
+// algorithms are those accepted. They are API Gateway's, which takes RSA-based ones only ("Control access
+// to HTTP APIs with JWT authorizers", API Gateway developer guide), so that what is served here is served
+// there. A key that everybody may read cannot be used to sign, and "none" is not among them.
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512}
 
 // Verifier verifies the tokens of one issuer for one audience. It is safe for concurrent use.
 type Verifier struct {
@@ -89,7 +85,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (tenant string, err
 
 // tenant judges the claims of a token whose signature is right.
 func (v *Verifier) tenant(payload []byte) (string, error) {
-	c, err := parseClaims(payload)
+	c, err := routing.ParseClaims(payload)
 	if err != nil {
 		return "", err
 	}
@@ -121,38 +117,6 @@ func (v *Verifier) tenant(payload []byte) (string, error) {
 		}
 	}
 	return routing.TenantFromClaim(c[v.claim])
-}
-
-// parseClaims reads the claims and refuses a name that stands twice, of whose values another reader may
-// take the other one (RFC 7519, section 4), and text that is not UTF-8, which decoding would mend.
-func parseClaims(payload []byte) (map[string]json.RawMessage, error) {
-	if !utf8.Valid(payload) {
-		return nil, refuse("its claims are not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return nil, refuse("its claims are not a JSON object")
-	}
-	claims := map[string]json.RawMessage{}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return nil, refuse("its claims are not JSON")
-		}
-		name, _ := key.(string) // the decoder accepts nothing else here
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, refuse("its claims are not JSON")
-		}
-		if _, twice := claims[name]; twice {
-			return nil, refuse("its claim %q stands twice", name)
-		}
-		claims[name] = value
-	}
-	if _, err := dec.Token(); err != nil || dec.More() {
-		return nil, refuse("its claims are not one JSON object")
-	}
-	return claims, nil
 }
 
 // audiences reads aud: one string or a list of them.

@@ -1,13 +1,12 @@
 // Package issuer is the token issuer of a local cell: what a login service is to a real one. It signs
-// ES256 tokens that name a tenant and publishes its key the way OpenID Connect Discovery 1.0 says, so
+// RS256 tokens that name a tenant and publishes its key the way OpenID Connect Discovery 1.0 says, so
 // that the router verifies its tokens exactly as it verifies anybody's.
 package issuer
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	_ "crypto/sha256" // the hash of the key's id
 	"crypto/x509"
 	"encoding/base64"
@@ -30,7 +29,8 @@ const Lifetime = time.Hour
 const (
 	discoveryPath = "/.well-known/openid-configuration"
 	keysPath      = "/keys"
-	pemType       = "EC PRIVATE KEY"
+	keyBits       = 2048 // at least (RFC 7518, section 3.3)
+	pemType       = "RSA PRIVATE KEY"
 )
 
 // ErrTenant means that no token can name this tenant.
@@ -50,22 +50,22 @@ type Issuer struct {
 	public   jose.JSONWebKeySet
 }
 
-// New returns an issuer that signs with key, which is on the curve P-256.
-func New(s Settings, key *ecdsa.PrivateKey) (*Issuer, error) {
+// New returns an issuer that signs with key, of 2,048 bits or more. RS256 is what API Gateway takes, too.
+func New(s Settings, key *rsa.PrivateKey) (*Issuer, error) {
 	switch {
-	case key == nil || key.Curve != elliptic.P256():
-		return nil, errors.New("the issuer's key: want an ECDSA key on P-256")
+	case key == nil || key.N.BitLen() < keyBits:
+		return nil, fmt.Errorf("the issuer's key: want an RSA key of %d bits or more", keyBits)
 	case s.URL == "" || s.Audience == "" || s.Claim == "":
 		return nil, errors.New("the issuer needs an address, an audience and the name of the tenant's claim")
 	}
-	public := jose.JSONWebKey{Key: key.Public(), Algorithm: string(jose.ES256), Use: "sig"}
+	public := jose.JSONWebKey{Key: key.Public(), Algorithm: string(jose.RS256), Use: "sig"}
 	print, err := public.Thumbprint(crypto.SHA256)
 	if err != nil {
 		return nil, fmt.Errorf("the issuer's key: %w", err)
 	}
 	public.KeyID = base64.RawURLEncoding.EncodeToString(print)
 	private := jose.JSONWebKey{Key: key, KeyID: public.KeyID}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: private}, (&jose.SignerOptions{}).WithType("JWT"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return nil, fmt.Errorf("the issuer's key: %w", err)
 	}
@@ -94,7 +94,7 @@ func (i *Issuer) Public() http.Handler {
 	discovery := map[string]any{
 		"issuer":                                i.settings.URL,
 		"jwks_uri":                              i.settings.URL + keysPath,
-		"id_token_signing_alg_values_supported": []string{string(jose.ES256)},
+		"id_token_signing_alg_values_supported": []string{string(jose.RS256)},
 		"response_types_supported":              []string{"id_token"},
 		"subject_types_supported":               []string{"public"},
 	}
@@ -110,24 +110,20 @@ func (i *Issuer) Public() http.Handler {
 
 // NewKey makes a key and its PEM form.
 func NewKey() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := rsa.GenerateKey(rand.Reader, keyBits)
 	if err != nil {
 		return nil, fmt.Errorf("make the issuer's key: %w", err)
 	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("make the issuer's key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
 // ParseKey reads what NewKey made.
-func ParseKey(text []byte) (*ecdsa.PrivateKey, error) {
+func ParseKey(text []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != pemType {
-		return nil, fmt.Errorf("the issuer's key: no PEM block of type %s", pemType)
+		return nil, fmt.Errorf("the issuer's key: no PEM block of type %s; without the file the next start makes a new one", pemType)
 	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
+	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("the issuer's key: %w", err)
 	}

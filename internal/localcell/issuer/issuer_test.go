@@ -1,9 +1,8 @@
 package issuer
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -92,7 +91,7 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	other, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +99,14 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("no key is accepted")
 	}
 	if _, err := New(good, other); err == nil {
-		t.Error("a key on another curve is accepted")
+		t.Error("a key of 1,024 bits is accepted")
 	}
 	for _, s := range []Settings{{}, {URL: good.URL, Audience: good.Audience}, {URL: good.URL, Claim: good.Claim}} {
 		if _, err := New(s, key); err == nil {
 			t.Errorf("%+v is accepted", s)
 		}
 	}
-	for _, text := range []string{"", "no key", strings.Replace(string(text), "EC PRIVATE", "PRIVATE", 2), string(text[:80])} {
+	for _, text := range []string{"", "no key", strings.Replace(string(text), "RSA PRIVATE", "PRIVATE", 2), string(text[:80])} {
 		if _, err := ParseKey([]byte(text)); err == nil {
 			t.Errorf("key %q is accepted", text)
 		}
