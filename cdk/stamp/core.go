@@ -22,22 +22,24 @@ func buildCore(core awscdk.Stack, p *plan) {
 		awscdk.Tags_Of(store).Add(str(names.TagRole), str("cell-store"), nil)
 	}
 	newAPI(core, p, newRouter(core, p, n, newPlacementKey(core, p)))
+	createStateLast(core)
 }
 
 // newPlacementKey is the secret that turns tenants into subsets. It is generated in AWS and seen by
 // the router alone: {"1": "<64 hexadecimal digits>"}, version to key. Losing it would move every
-// tenant, so secret and encryption key stay when the stack goes.
+// tenant, so secret and encryption key stay when the stack goes. They do not stay when the stack's
+// first deployment fails: the next one could not create a secret of the same name.
 func newPlacementKey(core awscdk.Stack, p *plan) awssecretsmanager.Secret {
 	key := awskms.NewKey(core, str("Encryption"), &awskms.KeyProps{
 		Description:       str("Encrypts the placement key of cell " + p.cell.Name + " of " + p.fleet.Service),
 		EnableKeyRotation: yes,
-		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN,
+		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 	})
 	return awssecretsmanager.NewSecret(core, str("PlacementKey"), &awssecretsmanager.SecretProps{
 		SecretName:    str(p.names.PlacementKey()),
 		Description:   str("Placement keys of cell " + p.cell.Name + " of " + p.fleet.Service + ", by version"),
 		EncryptionKey: key,
-		RemovalPolicy: awscdk.RemovalPolicy_RETAIN,
+		RemovalPolicy: awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 		GenerateSecretString: &awssecretsmanager.SecretStringGenerator{
 			SecretStringTemplate: str("{}"),
 			GenerateStringKey:    str(firstKeyVersion),

@@ -220,7 +220,7 @@ func TestPlacementKey(t *testing.T) {
 		t.Error("the key is not rotated")
 	}
 	for _, r := range []resource{secret, key} {
-		if r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
+		if r.DeletionPolicy != "RetainExceptOnCreate" || r.UpdateReplacePolicy != "Retain" {
 			t.Errorf("%s is not kept: %s, %s", r.Type, r.DeletionPolicy, r.UpdateReplacePolicy)
 		}
 	}

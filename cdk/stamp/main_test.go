@@ -148,9 +148,22 @@ type parameter struct{ Type, Default string }
 type resource struct {
 	Type                string
 	Properties          map[string]any
+	CreationPolicy      map[string]any
 	UpdatePolicy        map[string]any
+	DependsOn           dependencies
 	DeletionPolicy      string
 	UpdateReplacePolicy string
+}
+
+// dependencies are logical ids; a template may write a single one without a list.
+type dependencies []string
+
+func (d *dependencies) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		*d = make([]string, 1)
+		return json.Unmarshal(b, &(*d)[0])
+	}
+	return json.Unmarshal(b, (*[]string)(d))
 }
 
 func open(t testing.TB, folder string) assembly {

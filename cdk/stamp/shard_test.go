@@ -73,6 +73,9 @@ func TestQueue(t *testing.T) {
 			t.Errorf("the event source is %s", text(source.Properties))
 		}
 		for _, q := range []resource{queue, dead} {
+			if q.DeletionPolicy != "RetainExceptOnCreate" || q.UpdateReplacePolicy != "Retain" {
+				t.Errorf("%v is not kept: %s, %s", q.at("QueueName"), q.DeletionPolicy, q.UpdateReplacePolicy)
+			}
 			if q.at("SqsManagedSseEnabled") != true {
 				t.Errorf("%v is not encrypted", q.at("QueueName"))
 			}
@@ -100,6 +103,41 @@ func TestState(t *testing.T) {
 	if policy := text(s.one(t, "AWS::S3::BucketPolicy").Properties); !strings.Contains(policy, `{"Bool":{"aws:SecureTransport":"false"}}`) {
 		t.Errorf("the bucket takes requests without TLS: %s", policy)
 	}
+}
+
+// TestStateComesLast: a table, which is protected from deletion, waits for all other resources of its
+// stack, and a bucket for all but its policy: what fails before leaves no state behind. Nothing plainly
+// retained is left behind either, and nothing but a bucket's policy refers to state.
+func TestStateComesLast(t *testing.T) {
+	eachShape(t, func(t *testing.T, a assembly) {
+		for _, path := range a.paths() {
+			all := a[path].Template.Resources
+			for id, r := range all {
+				if r.DeletionPolicy == "Retain" {
+					t.Errorf("%s: a failed first deployment leaves %s behind", path, id)
+				}
+				for other, o := range all {
+					named := slices.Contains(r.DependsOn, other)
+					refers := named || strings.Contains(text(r.Properties), `"`+other+`"`)
+					var waits bool
+					switch {
+					case o.Type == "AWS::DynamoDB::Table":
+					case r.Type == "AWS::DynamoDB::Table":
+						waits = true
+					case o.Type == "AWS::S3::Bucket":
+						waits = r.Type == "AWS::S3::BucketPolicy"
+					case r.Type == "AWS::S3::Bucket":
+						waits = o.Type != "AWS::S3::BucketPolicy"
+					default:
+						continue
+					}
+					if id != other && refers != waits {
+						t.Errorf("%s: that %s waits for %s is %v, want %v", path, id, other, refers, waits)
+					}
+				}
+			}
+		}
+	})
 }
 
 // TestShardRolesReachTheShardAlone: no wildcard, and no resource but the shard's, the cell's store and

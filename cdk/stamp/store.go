@@ -5,6 +5,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"cellwall.dev/cellwall/internal/fleet"
@@ -39,6 +40,41 @@ func newBucket(st awscdk.Stack, id, name string) {
 		LifecycleRules: list(&awss3.LifecycleRule{
 			Id: str("abandoned-uploads"), AbortIncompleteMultipartUploadAfter: days(7)}),
 	})
+}
+
+// createStateLast lets a stack's bucket wait for everything else in the stack, and its table for the
+// bucket, too. A first deployment that fails is rolled back, and DynamoDB refuses to delete a protected
+// table: it would be left behind, and its name would fail every deployment that follows. As the last
+// resource it is not there yet when another fails. Nothing refers to a table, since names are derived;
+// to a bucket refers its policy, which waits for the bucket.
+func createStateLast(st awscdk.Stack) {
+	var buckets, tables, others []awscdk.CfnResource
+	for _, c := range *st.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		r, ok := c.(awscdk.CfnResource)
+		if !ok {
+			continue
+		}
+		switch *r.CfnResourceType() {
+		case "AWS::S3::Bucket":
+			buckets = append(buckets, r)
+		case "AWS::DynamoDB::Table":
+			tables = append(tables, r)
+		default:
+			others = append(others, r)
+		}
+	}
+	for _, bucket := range buckets {
+		for _, other := range others {
+			if *other.CfnResourceType() != "AWS::S3::BucketPolicy" {
+				bucket.AddDependency(other)
+			}
+		}
+	}
+	for _, table := range tables {
+		for _, other := range append(others, buckets...) {
+			table.AddDependency(other)
+		}
+	}
 }
 
 func stringKey(name string) *awsdynamodb.Attribute {

@@ -220,6 +220,29 @@ func TestChangeSetsBelongToTheirStacks(t *testing.T) {
 	}
 }
 
+// TestChangeSetsGoWithTheirStacks: after a failed first deployment the CDK deletes the stack, and makes one of
+// the same name with a change set of the same name.
+func TestChangeSetsGoWithTheirStacks(t *testing.T) {
+	s, name := newStacks(t), aws.String("set-again")
+	for _, queue := range []string{"set-first", "set-second"} {
+		if _, err := s.CreateChangeSet(t.Context(), &cloudformation.CreateChangeSetInput{
+			StackName: name, ChangeSetName: aws.String("deploy"), ChangeSetType: cfn.ChangeSetTypeCreate,
+			TemplateBody: aws.String(template(`"Q":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":"` + queue + `"}}`)),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.ExecuteChangeSet(t.Context(), &cloudformation.ExecuteChangeSetInput{StackName: name, ChangeSetName: aws.String("deploy")}); err != nil {
+			t.Fatal(err)
+		}
+		if queueURL(t, queue) == "" {
+			t.Errorf("%s was not made", queue)
+		}
+		if _, err := s.DeleteStack(t.Context(), &cloudformation.DeleteStackInput{StackName: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestUpdateReachesDependants(t *testing.T) {
 	s := newStacks(t)
 	// The parameter depends on the launch template's version, which the update raises.

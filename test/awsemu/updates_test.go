@@ -212,3 +212,20 @@ func TestReplicasComeBeforeTheirPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestProtectedTablesStay: a table that is protected from deletion fails the rollback that would delete it.
+func TestProtectedTablesStay(t *testing.T) {
+	s := newStacks(t)
+	protected := func(dependsOn string) string {
+		return `"T":{"Type":"AWS::DynamoDB::Table","DeletionPolicy":"RetainExceptOnCreate","Properties":{"TableName":"protected","BillingMode":"PAY_PER_REQUEST",
+			"DeletionProtectionEnabled":true,"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]}` + dependsOn + `},
+			"S":{"Type":"AWS::EC2::Subnet",`
+	}
+	const broken = `"Properties":{"VpcId":"vpc-none","CidrBlock":"10.0.0.0/24"}}`
+	if got := s.create(t, "protected-last", protected(`,"DependsOn":"S"`)+broken); got != "ROLLBACK_COMPLETE" {
+		t.Errorf("with the table last, the stack is %s:\n%s", got, s.reasons(t, "protected-last"))
+	}
+	if got := s.create(t, "protected-first", protected("")+`"DependsOn":"T",`+broken); got != "ROLLBACK_FAILED" {
+		t.Errorf("with the table first, the stack is %s:\n%s", got, s.reasons(t, "protected-first"))
+	}
+}

@@ -11,6 +11,8 @@ func TestDeployment(t *testing.T) {
 	w := newWorld(t)
 	assembly := w.synth(t)
 	w.bootstrap(t, homeAccount, homeRegion)
+	t.Run("DirectoryInTwoSteps", func(t *testing.T) { w.directoryInTwoSteps(t, assembly) })
+	t.Run("FirstDeploymentFails", func(t *testing.T) { w.firstDeploymentFails(t, assembly) })
 	w.deploy(t, assembly, "global", canary+"/*")
 
 	t.Run("StacksAreComplete", w.stacksAreComplete)

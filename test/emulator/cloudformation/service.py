@@ -210,6 +210,10 @@ class Service(BaseResponse):
             raise ValidationError(f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled")
         with stack.lock:
             Deployment(self.accounts, stack).delete()
+        if stack.status == "DELETE_COMPLETE":  # its change sets go with it
+            with self._here.lock:
+                for key in [key for key in self._here.change_sets if key[0] == stack.id]:
+                    del self._here.change_sets[key]
         return EmptyResult()
 
     def update_termination_protection(self) -> ActionResult:
