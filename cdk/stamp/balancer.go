@@ -33,7 +33,9 @@ func addressOf(alb elb.ApplicationLoadBalancer) address {
 // group is answered 421, misdirected request, so that the router looks again.
 func newGroup(core awscdk.Stack, p *plan, n network, name string) group {
 	sg := newBalancerGroup(core, "AlbGroup-"+name, n)
-	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(p.service.Port)), str("instances of the shards"), nil)
+	// Any port: the core is deployed before the shards, and must not cut off the shards that still listen
+	// on the fleet's old one. The instances' own groups let in their one port.
+	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_TcpRange(num(1), num(65_535)), str("instances of the shards"), nil)
 	alb := newBalancer(core, "Alb-"+name, p.names.GroupLoadBalancer(name), n, sg)
 	return group{sg: sg, address: addressOf(alb), listener: newListener(alb, elb.ListenerAction_FixedResponse(num(421),
 		&elb.FixedResponseOptions{ContentType: str("text/plain"), MessageBody: str("no such shard here")}))}

@@ -47,6 +47,15 @@ type shardPlan struct {
 	priority int    // of its rule there
 }
 
+// balancer is the load balancer that the shard stands behind, by the word that its target group's name
+// has for it.
+func (s shardPlan) balancer() string {
+	if s.group == "" {
+		return names.OwnBalancer
+	}
+	return s.group
+}
+
 // service is the HTTP service that the shards' instances run.
 type service struct {
 	fleet.HTTP
@@ -72,6 +81,7 @@ func (in Input) plan(scratch string) ([]*plan, error) {
 		p, err := built.of(c)
 		plans[i], faults = p, append(faults, err)
 	}
+	faults = append(faults, checkTargetGroups(plans))
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
@@ -196,6 +206,28 @@ func checkPatterns(f *fleet.Fleet) error {
 					break
 				}
 			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkTargetGroups refuses shards whose target groups would have one name. The fleet's own check of
+// names does not know these, which follow from load balancers too, and end in a digest of 32 bits when
+// they are long.
+func checkTargetGroups(plans []*plan) error {
+	var faults []error
+	taken := map[[3]string]string{}
+	for _, p := range plans {
+		if p.service == nil {
+			continue
+		}
+		for _, s := range p.shards {
+			name := s.names.TargetGroup(p.service.Port, s.balancer())
+			key := [3]string{p.cell.Account, p.cell.Region, name}
+			if other, ok := taken[key]; ok {
+				faults = append(faults, fmt.Errorf("shard %s of cell %s would have the target group %s, which %s has already; rename one of the two", s.id, p.cell.Name, name, other))
+			}
+			taken[key] = "shard " + s.id + " of cell " + p.cell.Name
 		}
 	}
 	return errors.Join(faults...)

@@ -210,3 +210,20 @@ func BenchmarkCell(b *testing.B) {
 		must(b, os.RemoveAll(folder))
 	}
 }
+
+// TestTargetGroupsThatMeet: two shards whose target groups would have one name are refused.
+func TestTargetGroupsThatMeet(t *testing.T) {
+	f := sample(t, func(f *fleet.Fleet) {
+		f.Cells = append(f.Cells, f.Cells[0]) // no fleet file gives this
+		f.Cells[1].Shards = f.Cells[1].Shards[2:3]
+	})
+	_, err := input(f).plan(t.TempDir())
+	want := "shard s03 of cell eu-canary would have the target group orders-eu-canary-s03-tg-8080-own, which shard s03 of cell eu-canary has already; rename one of the two"
+	if message(err) != want {
+		t.Errorf("%q, want %q", message(err), want)
+	}
+	f.Cells[1].Region = "us-east-1"
+	if _, err := input(f).plan(t.TempDir()); err != nil {
+		t.Errorf("in another region: %v", err)
+	}
+}

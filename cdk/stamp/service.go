@@ -34,9 +34,13 @@ func newService(st awscdk.Stack, p *plan, s shardPlan) {
 	nameBalancer(st, s, n, addressOf(alb))
 }
 
+// newTargets is the shard's target group. AWS changes neither its port nor the balancer that it serves:
+// both stand in its logical id and its name, so that a fleet with another port or ingress gets another
+// target group beside the old one, and gives up the old one at the end.
 func newTargets(st awscdk.Stack, p *plan, s shardPlan, n network, instances awsautoscaling.AutoScalingGroup) elb.ApplicationTargetGroup {
-	return elb.NewApplicationTargetGroup(st, str("Targets"), &elb.ApplicationTargetGroupProps{
-		TargetGroupName: str(s.names.TargetGroup()), Vpc: n.vpc,
+	id := "Targets-" + strconv.Itoa(p.service.Port) + "-" + s.balancer()
+	return elb.NewApplicationTargetGroup(st, str(id), &elb.ApplicationTargetGroupProps{
+		TargetGroupName: str(s.names.TargetGroup(p.service.Port, s.balancer())), Vpc: n.vpc,
 		Port: num(p.service.Port), Protocol: elb.ApplicationProtocol_HTTP,
 		Targets:             list[elb.IApplicationLoadBalancerTarget](instances),
 		DeregistrationDelay: seconds(30), // as long as a routed request may last

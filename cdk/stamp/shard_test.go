@@ -201,7 +201,7 @@ func TestInstances(t *testing.T) {
 		}
 	}
 	targets := s.one(t, "AWS::ElasticLoadBalancingV2::TargetGroup")
-	if targets.at("Name") != "orders-eu-canary-s01-tg" || targets.at("Port") != 8080.0 || targets.at("HealthCheckPath") != "/healthz" {
+	if targets.at("Name") != "orders-eu-canary-s01-tg-8080-own" || targets.at("Port") != 8080.0 || targets.at("HealthCheckPath") != "/healthz" {
 		t.Errorf("the target group is %s", text(targets.Properties))
 	}
 	alb := s.one(t, "AWS::ElasticLoadBalancingV2::LoadBalancer")

@@ -237,7 +237,7 @@ func (w *world) attributes(t *testing.T, queue string) map[string]string {
 // alone, and the balancer's name in the cell's zone is an alias for it.
 func (w *world) targetGroup(t *testing.T, shard names.Shard) {
 	client := elb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
-	groups, err := client.DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup()}})
+	groups, err := client.DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, names.OwnBalancer)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func (w *world) group(t *testing.T, shard names.Shard) {
 	if group.LaunchTemplate == nil {
 		t.Error("the group has no launch template")
 	}
-	groups, err := elb.NewFromConfig(config).DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup()}})
+	groups, err := elb.NewFromConfig(config).DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, names.OwnBalancer)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func (c Cell) All() []Named {
 	}
 }
 
-// All returns every name that the shard's resources bear in a cell of that account and region.
+// All returns every name that the shard's resources bear in a cell of that account and region, but for
+// its target group's, which follows from more than the shard (TargetGroup).
 func (s Shard) All(account, region string) []Named {
 	return []Named{
 		{"stack", s.Stack()},
@@ -38,7 +39,6 @@ func (s Shard) All(account, region string) []Named {
 		{"table", s.Table()},
 		{"bucket", s.Bucket(account, region)},
 		{"Auto Scaling group", s.Group()},
-		{"target group", s.TargetGroup()},
 		{"load balancer", s.LoadBalancer()},
 		{"host", s.Host()},
 		{"log group", s.LogGroup("worker")},

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
+	"strconv"
 	"strings"
 )
 
@@ -125,9 +126,18 @@ func (s Shard) Bucket(account, region string) string { return s.join(account, re
 // Group is the Auto Scaling group.
 func (s Shard) Group() string { return s.join("asg") }
 
-// TargetGroup and LoadBalancer are the shard's own.
-func (s Shard) TargetGroup() string  { return Short(s.join("tg"), maxELB) }
+// LoadBalancer is the shard's own load balancer.
 func (s Shard) LoadBalancer() string { return Short(s.join("lb"), maxELB) }
+
+// OwnBalancer stands for the shard's own load balancer where a group's name could stand.
+const OwnBalancer = "own"
+
+// TargetGroup is the shard's target group for a port, behind a balancer: OwnBalancer, or the name of a
+// group. A target group keeps its port and its balancer for life, so another port or balancer means
+// another target group, which stands beside the first until the change is through: hence another name.
+func (s Shard) TargetGroup(port int, balancer string) string {
+	return Short(s.join("tg", strconv.Itoa(port), balancer), maxELB)
+}
 
 // Host is the DNS name of the shard's load balancer in the cell's private zone.
 func (s Shard) Host() string { return s.shard + "." + s.Zone() }

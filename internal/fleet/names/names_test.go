@@ -39,11 +39,12 @@ func TestGolden(t *testing.T) {
 		{"table", s.Table(), "orders-eu-1-s01-state"},
 		{"bucket", s.Bucket("111111111111", "eu-west-1"), "orders-eu-1-s01-111111111111-eu-west-1"},
 		{"Auto Scaling group", s.Group(), "orders-eu-1-s01-asg"},
-		{"target group", s.TargetGroup(), "orders-eu-1-s01-tg"},
+		{"target group", s.TargetGroup(8080, OwnBalancer), "orders-eu-1-s01-tg-8080-own"},
+		{"target group behind a group's load balancer", s.TargetGroup(80, "g01"), "orders-eu-1-s01-tg-80-g01"},
 		{"load balancer", s.LoadBalancer(), "orders-eu-1-s01-lb"},
 		{"host", s.Host(), "s01.eu-1.orders.internal"},
 		{"worker's log group", s.LogGroup("worker"), "/cellwall/orders/eu-1/s01/worker"},
-		{"long target group", long.TargetGroup(), "abcdefghijk-lmnopqrstuv-faec1cad"},
+		{"long target group", long.TargetGroup(8080, "shared"), "abcdefghijk-lmnopqrstuv-278dfd91"},
 		{"long load balancer", long.LoadBalancer(), "abcdefghijk-lmnopqrstuv-ebfbf266"},
 		{"tenant", Tenant("acme"), "qivthlmhyfekbiqklot42xv4vjung2qy46vnczkvjeb7klfie5lq"},
 	} {
@@ -120,6 +121,9 @@ func TestAWSLimits(t *testing.T) {
 			if rule := rules[n.Space]; rule == nil || !rule.MatchString(n.Name) {
 				t.Errorf("%s %q does not match %v", n.Space, n.Name, rule)
 			}
+		}
+		if name := c.Shard(shard).TargetGroup(rapid.IntRange(1, 65535).Draw(t, "port"), "shared"); !rules["target group"].MatchString(name) {
+			t.Errorf("target group %q", name)
 		}
 		if name := c.GroupLoadBalancer("g25"); !rules["load balancer"].MatchString(name) {
 			t.Errorf("load balancer %q", name)
