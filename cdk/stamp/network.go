@@ -90,9 +90,10 @@ func routerSecurityGroup(core awscdk.Stack, vpc awsec2.IVpc) awsec2.ISecurityGro
 
 // addEndpoints are the ways out of a cell's own network. The two gateway endpoints cost nothing. An
 // interface endpoint costs about 8 US dollars a month and zone, whatever travels through it, so only
-// those stand here that the router cannot do without: the key store, and the transports that the
-// fleet's shards have. Three in three zones are about 70 dollars a month and cell; NAT gateways in
-// three zones would be about 100, and would let everything out.
+// those stand here that nothing works without: the key store and the transports that the fleet's
+// shards have, for the router; for instances CloudFormation, which they tell whether a release works.
+// Four in three zones are about 95 dollars a month and cell. NAT gateways in three zones would be about
+// 100 with nothing travelling through them, and would let everything out.
 //
 // Functions write their logs without the network, and the shards' slices are outside of it; instances
 // reach their archive, bucket and tables through the gateways.
@@ -107,15 +108,23 @@ func addEndpoints(core awscdk.Stack, p *plan, n network) {
 	sg := awsec2.NewSecurityGroup(core, str("EndpointGroup"), &awsec2.SecurityGroupProps{
 		Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoints: in from the router")})
 	sg.AddIngressRule(n.routerSG, awsec2.Port_Tcp(num(443)), str("router"), nil)
-	inside := func(id string, service awsec2.IInterfaceVpcEndpointService) {
+	inside := func(id string, service awsec2.IInterfaceVpcEndpointService, sg awsec2.ISecurityGroup) {
 		awsec2.NewInterfaceVpcEndpoint(core, str(id), &awsec2.InterfaceVpcEndpointProps{
 			Vpc: n.vpc, Service: service, Subnets: n.placed(), Open: no, PrivateDnsEnabled: yes, SecurityGroups: list[awsec2.ISecurityGroup](sg)})
 	}
-	inside("ToSecretsManager", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER())
+	inside("ToSecretsManager", awsec2.InterfaceVpcEndpointAwsService_SECRETS_MANAGER(), sg)
 	if p.fleet.Shard.Lambda != nil {
-		inside("ToLambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA())
+		inside("ToLambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), sg)
 	}
 	if p.fleet.Shard.Queue != nil {
-		inside("ToSQS", awsec2.InterfaceVpcEndpointAwsService_SQS())
+		inside("ToSQS", awsec2.InterfaceVpcEndpointAwsService_SQS(), sg)
+	}
+	if p.service != nil {
+		// The groups of the instances belong to the shards' stacks, which change nothing here, so this
+		// endpoint lets in the cell's network. What an instance may do with it, its role says.
+		open := awsec2.NewSecurityGroup(core, str("SignalGroup"), &awsec2.SecurityGroupProps{
+			Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoint of CloudFormation: in from the instances")})
+		open.AddIngressRule(awsec2.Peer_Ipv4(str(p.cell.CIDR)), awsec2.Port_Tcp(num(443)), str("instances of the cell"), nil)
+		inside("ToCloudFormation", awsec2.InterfaceVpcEndpointAwsService_CLOUDFORMATION(), open)
 	}
 }

@@ -51,27 +51,51 @@ func newTargets(st awscdk.Stack, p *plan, s shardPlan, n network, instances awsa
 
 // newInstances is the shard's Auto Scaling group. It has no desired capacity, which a deployment
 // would set back to what it was before scaling.
+//
+// A deployment waits until each new instance says that the service answers (start.sh.tmpl), one
+// instance after another; one that says otherwise, or nothing, fails it, and the old release is
+// launched again. The CDK lets the instances' role signal this stack.
 func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.ISecurityGroup) awsautoscaling.AutoScalingGroup {
 	h := p.service
-	return awsautoscaling.NewAutoScalingGroup(st, str("Instances"), &awsautoscaling.AutoScalingGroupProps{
+	group := awsautoscaling.NewAutoScalingGroup(st, str("Instances"), &awsautoscaling.AutoScalingGroupProps{
 		AutoScalingGroupName: str(s.names.Group()),
 		Vpc:                  n.vpc, VpcSubnets: n.placed(),
 		LaunchTemplate: newTemplate(st, p, s, sg),
 		MinCapacity:    num(h.Min), MaxCapacity: num(h.Max),
 		HealthChecks: awsautoscaling.HealthChecks_WithAdditionalChecks(&awsautoscaling.AdditionalHealthChecksOptions{
 			AdditionalTypes: list(awsautoscaling.AdditionalHealthCheckType_ELB), GracePeriod: seconds(startTime)}),
+		Signals: awsautoscaling.Signals_WaitForMinCapacity(&awsautoscaling.SignalsOptions{
+			MinSuccessPercentage: num(100), Timeout: seconds(signalTime)}),
 		UpdatePolicy: awsautoscaling.UpdatePolicy_RollingUpdate(&awsautoscaling.RollingUpdateOptions{
 			MaxBatchSize:          num(1),
 			MinInstancesInService: num(min(h.Min, h.Max-1)), // one at least must be replaceable
-			PauseTime:             seconds(startTime),
+			WaitOnResourceSignals: yes,
+			MinSuccessPercentage:  num(100),
+			PauseTime:             seconds(signalTime),
 			SuspendProcesses: list(awsautoscaling.ScalingProcess_AZ_REBALANCE, awsautoscaling.ScalingProcess_ALARM_NOTIFICATION,
 				awsautoscaling.ScalingProcess_SCHEDULED_ACTIONS),
 		}),
 	})
+	group.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(str(instancesID))
+	if h.Max > h.Min {
+		group.ScaleOnCpuUtilization(str("Cpu"), &awsautoscaling.CpuUtilizationScalingProps{
+			TargetUtilizationPercent: num(cpuTarget), EstimatedInstanceWarmup: seconds(startTime)})
+	}
+	return group
 }
 
-// startTime is the seconds that an instance may take from launch to its first healthy answer.
-const startTime = 120
+const (
+	// instancesID is the logical id of the Auto Scaling group, by which its instances signal.
+	instancesID = "Instances"
+	// startTime is the seconds that an instance may take from launch to its first healthy answer.
+	startTime = 120
+	// signalTime is the seconds that a deployment waits for an instance's word. It is longer than the
+	// start script takes to give up, with a launch before and the signal after.
+	signalTime = 600
+	// cpuTarget is the average use of the processors, in percent, that the group scales towards. It
+	// leaves room for the time that another instance needs to start.
+	cpuTarget = 60
+)
 
 // newTemplate is how an instance of the shard is launched.
 func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup) awsec2.LaunchTemplate {
@@ -92,12 +116,14 @@ func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup
 		Role:          role,
 		// Tokens alone, and no further than the instance itself.
 		RequireImdsv2: yes, HttpPutResponseHopLimit: num(1),
-		BlockDevices: list(&awsec2.BlockDevice{DeviceName: str(rootDevice), Volume: awsec2.BlockDeviceVolume_Ebs(num(8),
-			&awsec2.EbsDeviceOptions{Encrypted: yes, VolumeType: awsec2.EbsDeviceVolumeType_GP3})}),
+		// Without a size: the image's own holds, and no image's snapshot is larger than the volume.
+		BlockDevices: list(&awsec2.BlockDevice{DeviceName: str(rootDevice), Volume: awsec2.NewBlockDeviceVolume(
+			&awsec2.EbsDeviceProps{Encrypted: yes, VolumeType: awsec2.EbsDeviceVolumeType_GP3}, nil)}),
 		UserData: awsec2.UserData_Custom(str(start{
 			Shard: s.id, Cell: p.cell.Name, Service: p.fleet.Service, Region: p.cell.Region,
 			Bucket: *asset.S3BucketName(), Key: *asset.S3ObjectKey(), SHA256: h.archive.sha256,
-			Command: h.Command, Port: h.Port, Env: environmentLines(env),
+			Command: h.Command, Port: h.Port, HealthPath: h.HealthPath, Env: environmentLines(env),
+			Stack: s.names.Stack(), Resource: instancesID,
 		}.script())),
 	})
 }

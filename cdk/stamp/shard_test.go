@@ -157,7 +157,7 @@ func TestShardRolesReachTheShardAlone(t *testing.T) {
 						}
 					}
 					for _, r := range s.Resource {
-						ours := strings.Contains(r, "orders-eu-canary-"+id+"-") || strings.Contains(r, `"Fn::GetAtt"`) ||
+						ours := strings.Contains(r, "orders-eu-canary-"+id+"-") || text(s.Action) == `["cloudformation:SignalResource"]` && r == `{"Ref":"AWS::StackId"}` || strings.Contains(r, `"Fn::GetAtt"`) ||
 							strings.HasSuffix(r, ":table/orders-eu-canary-store") ||
 							strings.HasPrefix(r, "arn:aws:s3:::cdk-hnb659fds-assets-111111111111-eu-west-1/") && strings.HasSuffix(r, ".zip")
 						if !ours {
@@ -189,13 +189,22 @@ func TestInstances(t *testing.T) {
 		t.Errorf("instances are launched from version %s", got)
 	}
 	rolling, _ := group.UpdatePolicy["AutoScalingRollingUpdate"].(map[string]any)
-	if rolling["MinInstancesInService"] != 2.0 || rolling["MaxBatchSize"] != 1.0 {
+	if rolling["MinInstancesInService"] != 2.0 || rolling["MaxBatchSize"] != 1.0 || rolling["WaitOnResourceSignals"] != true ||
+		rolling["MinSuccessfulInstancesPercent"] != 100.0 || rolling["PauseTime"] != "PT10M" {
 		t.Errorf("the update policy is %v", group.UpdatePolicy)
+	}
+	if got := text(group.CreationPolicy); got != `{"AutoScalingCreationPolicy":{"MinSuccessfulInstancesPercent":100},"ResourceSignal":{"Count":2,"Timeout":"PT10M"}}` {
+		t.Errorf("the creation policy is %s", got)
+	}
+	scaling := s.one(t, "AWS::AutoScaling::ScalingPolicy")
+	if got := text(scaling.at("TargetTrackingConfiguration")); scaling.at("PolicyType") != "TargetTrackingScaling" ||
+		got != `{"PredefinedMetricSpecification":{"PredefinedMetricType":"ASGAverageCPUUtilization"},"TargetValue":60}` {
+		t.Errorf("the group scales by %s", got)
 	}
 	data := s.one(t, "AWS::EC2::LaunchTemplate").at("LaunchTemplateData").(map[string]any)
 	for property, want := range map[string]string{
 		"ImageId": `"ami-0123456789abcdef0"`, "InstanceType": `"t4g.small"`, "MetadataOptions": `{"HttpPutResponseHopLimit":1,"HttpTokens":"required"}`,
-		"BlockDeviceMappings": `[{"DeviceName":"/dev/xvda","Ebs":{"Encrypted":true,"VolumeSize":8,"VolumeType":"gp3"}}]`} {
+		"BlockDeviceMappings": `[{"DeviceName":"/dev/xvda","Ebs":{"Encrypted":true,"VolumeType":"gp3"}}]`} {
 		if got := text(data[property]); got != want {
 			t.Errorf("%s is %s, want %s", property, got, want)
 		}
@@ -230,6 +239,9 @@ func TestMinInstancesOfFullGroup(t *testing.T) {
 		if rolling["MinInstancesInService"] != float64(c.want) {
 			t.Errorf("with %d to %d instances, %v stay in service, want %d", c.min, c.max, rolling["MinInstancesInService"], c.want)
 		}
+		if n := len(s.of("AWS::AutoScaling::ScalingPolicy")); n != min(1, c.max-c.min) {
+			t.Errorf("with %d to %d instances there are %d scaling policies", c.min, c.max, n)
+		}
 	}
 }
 
@@ -237,7 +249,7 @@ func TestMinInstancesOfFullGroup(t *testing.T) {
 func TestPartsOff(t *testing.T) {
 	for name, want := range map[string][]string{
 		"lambda-only": {"IAM::Policy", "IAM::Role", "Lambda::Alias", "Lambda::Function", "Lambda::Version", "Logs::LogGroup"},
-		"http-only": {"AutoScaling::AutoScalingGroup", "EC2::LaunchTemplate", "EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress",
+		"http-only": {"AutoScaling::AutoScalingGroup", "AutoScaling::ScalingPolicy", "EC2::LaunchTemplate", "EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress",
 			"ElasticLoadBalancingV2::Listener", "ElasticLoadBalancingV2::LoadBalancer", "ElasticLoadBalancingV2::TargetGroup",
 			"IAM::InstanceProfile", "IAM::Policy", "IAM::Role", "Route53::RecordSet"},
 	} {
@@ -255,7 +267,7 @@ func TestPartsOff(t *testing.T) {
 			t.Errorf("the router may do %v, though shards have neither slice nor queue", s.Action)
 		}
 	}
-	if n := len(core.of("AWS::EC2::VPCEndpoint")); n != 3 {
-		t.Errorf("the cell pays for %d endpoints, want the two gateways and the key store's", n)
+	if n := len(core.of("AWS::EC2::VPCEndpoint")); n != 4 {
+		t.Errorf("the cell pays for %d endpoints, want the two gateways, the key store's and CloudFormation's", n)
 	}
 }

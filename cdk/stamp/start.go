@@ -14,7 +14,9 @@ type start struct {
 	SHA256               string // its digest, in hexadecimal
 	Command              string // file in the archive that is run
 	Port                 int
+	HealthPath           string
 	Env                  string // NAME=value lines
+	Stack, Resource      string // whose deployment waits for the instance's word
 }
 
 //go:embed start.sh.tmpl

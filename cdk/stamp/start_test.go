@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,16 +30,21 @@ func userData(t *testing.T) (script, archive string) {
 }
 
 // TestStart runs the start script in a folder of its own, with stand-ins for what belongs to AWS and
-// systemd: the right archive is unpacked and started, any other is not.
+// systemd: the right archive is unpacked and started, any other is not, and the deployment hears whether
+// the service answers.
 func TestStart(t *testing.T) {
 	script, archive := userData(t)
 	for name, c := range map[string]struct {
 		archive string // what S3 gives; "" when it gives nothing
 		starts  bool
+		answers int  // the try at which the service answers its health path; 0 for never
+		refused bool // whether CloudFormation refuses the signal, as outside of a deployment
 	}{
-		"the archive of the fleet": {read(t, archive), true},
-		"another archive":          {read(t, archive) + " ", false},
-		"no archive":               {"", false},
+		"the archive of the fleet": {archive: read(t, archive), starts: true, answers: 3},
+		"a scale-out":              {archive: read(t, archive), starts: true, answers: 1, refused: true},
+		"a service without answer": {archive: read(t, archive), starts: true},
+		"another archive":          {archive: read(t, archive) + " "},
+		"no archive":               {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -54,7 +60,17 @@ func TestStart(t *testing.T) {
 				write(t, filepath.Join(dir, "object"), c.archive, 0o644)
 				fetch = `cp "` + dir + `/object" "${@: -1}"`
 			}
-			standIn("aws", fetch)
+			signal := "exit 0"
+			if c.refused {
+				signal = "exit 254"
+			}
+			standIn("aws", `if [ "$1" = cloudformation ]; then echo "$@" >>"`+dir+`/signal"; `+signal+`; fi; `+fetch)
+			standIn("curl", `case "${@: -1}" in
+*/latest/api/token) [ "$5" = PUT ] && echo token ;;
+*/latest/meta-data/instance-id) [[ "$*" == *"X-aws-ec2-metadata-token: token"* ]] && echo i-0123456789abcdef0 ;;
+http://127.0.0.1:8080/healthz) echo >>"`+dir+`/tries"; [ "$(wc -l <"`+dir+`/tries")" -eq `+strconv.Itoa(c.answers)+` ] ;;
+*) exit 7 ;;
+esac`)
 			here := script
 			for _, folder := range []string{"/opt/cellwall", "/etc/cellwall", "/etc/systemd/system"} {
 				here = strings.ReplaceAll(here, folder, dir+folder)
@@ -65,8 +81,21 @@ func TestStart(t *testing.T) {
 			cmd := exec.Command("bash", "-c", here)
 			cmd.Env = append(os.Environ(), "PATH="+dir+"/bin:"+os.Getenv("PATH"), "TMPDIR="+dir)
 			out, err := cmd.CombinedOutput()
-			if _, called := os.Stat(dir + "/systemctl"); (called == nil) != c.starts || (err == nil) != c.starts {
+			if _, called := os.Stat(dir + "/systemctl"); (called == nil) != c.starts || (err == nil) != (c.answers > 0) {
 				t.Fatalf("started is %v with %v, want %v; it said:\n%s", called == nil, err, c.starts, out)
+			}
+			word := "FAILURE"
+			if c.answers > 0 {
+				word = "SUCCESS"
+			}
+			if got, want := read(t, dir+"/signal"), "cloudformation signal-resource --region eu-west-1 --stack-name orders-eu-canary-shard-s01 --logical-resource-id Instances"+
+				" --unique-id i-0123456789abcdef0 --status "+word+" --cli-connect-timeout 5 --cli-read-timeout 10\n"; got != want {
+				t.Errorf("the deployment is told:\n%swant:\n%s", got, want)
+			}
+			if c.starts && c.answers == 0 {
+				if tries := strings.Count(read(t, dir+"/tries"), "\n"); tries != 60 || !strings.Contains(string(out), "does not answer on port 8080 at /healthz") {
+					t.Errorf("after %d tries it said:\n%s", tries, out)
+				}
 			}
 			if !c.starts {
 				if !strings.Contains(string(out), "nothing is started") {
@@ -126,6 +155,30 @@ func TestStartFetchesWhatItMayRead(t *testing.T) {
 	}
 	if len(script) > 16_000 { // Amazon EC2 takes 16 KB
 		t.Errorf("the script has %d bytes", len(script))
+	}
+}
+
+// TestSignal: the word that the start script gives is about the group that the deployment waits for, its
+// role may give it, and the deployment waits longer than the script tries.
+func TestSignal(t *testing.T) {
+	s := shape(t, "per-shard")[shardPath]
+	script, _ := userData(t)
+	if group := s.Template.Resources[instancesID]; group.Type != "AWS::AutoScaling::AutoScalingGroup" || !strings.Contains(script, "--logical-resource-id "+instancesID+" ") {
+		t.Errorf("%s is a %s", instancesID, group.Type)
+	}
+	var allowed []string
+	for _, p := range s.of("AWS::IAM::Policy") {
+		for _, statement := range statements(t, p.at("PolicyDocument")) {
+			if text(statement.Action) == `["cloudformation:SignalResource"]` {
+				allowed = append(allowed, statement.Resource...)
+			}
+		}
+	}
+	if want := `{"Ref":"AWS::StackId"}`; strings.Join(allowed, " ") != want {
+		t.Errorf("instances may signal %v, want %s", allowed, want)
+	}
+	if longest := 10*3 + 60*(2+2) + 5 + 5 + 15; signalTime < longest+startTime {
+		t.Errorf("a deployment waits %d s, and the script may take %d s after the launch", signalTime, longest)
 	}
 }
 

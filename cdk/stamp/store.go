@@ -1,6 +1,8 @@
 package stamp
 
 import (
+	"slices"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
@@ -48,7 +50,7 @@ func newBucket(st awscdk.Stack, id, name string) {
 // resource it is not there yet when another fails. Nothing refers to a table, since names are derived;
 // to a bucket refers its policy, which waits for the bucket.
 func createStateLast(st awscdk.Stack) {
-	var buckets, tables, others []awscdk.CfnResource
+	var others, buckets, policies, tables []awscdk.CfnResource
 	for _, c := range *st.Node().FindAll(constructs.ConstructOrder_PREORDER) {
 		r, ok := c.(awscdk.CfnResource)
 		if !ok {
@@ -57,24 +59,23 @@ func createStateLast(st awscdk.Stack) {
 		switch *r.CfnResourceType() {
 		case "AWS::S3::Bucket":
 			buckets = append(buckets, r)
+		case "AWS::S3::BucketPolicy":
+			policies = append(policies, r)
 		case "AWS::DynamoDB::Table":
 			tables = append(tables, r)
 		default:
 			others = append(others, r)
 		}
 	}
-	for _, bucket := range buckets {
-		for _, other := range others {
-			if *other.CfnResourceType() != "AWS::S3::BucketPolicy" {
-				bucket.AddDependency(other)
+	wait := func(state []awscdk.CfnResource, first ...[]awscdk.CfnResource) {
+		for _, s := range state {
+			for _, r := range slices.Concat(first...) {
+				s.AddResourceDependency(r, str("state is created last"))
 			}
 		}
 	}
-	for _, table := range tables {
-		for _, other := range append(others, buckets...) {
-			table.AddDependency(other)
-		}
-	}
+	wait(buckets, others)
+	wait(tables, others, buckets, policies)
 }
 
 func stringKey(name string) *awsdynamodb.Attribute {
