@@ -93,7 +93,7 @@ func (b *builder) fragment(i int, from int32, path []string, s string) {
 
 // wordy are the properties whose strings are scripts, documents or lists of settings.
 var wordy = map[string]bool{"UserData": true, "Environment": true, "Variables": true, "Command": true, "EntryPoint": true,
-	"DefinitionString": true, "ZipFile": true, "Content": true, "Body": true, "Value": true}
+	"DefinitionString": true, "ZipFile": true, "Content": true, "content": true, "command": true, "Body": true, "Value": true}
 
 // name follows a string that equals a physical name in the same account and region. A word of a longer
 // string must look like a name, which has a separator in it.

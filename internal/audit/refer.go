@@ -50,6 +50,13 @@ func (b *builder) referResource(i int, r *template.Resource) {
 		}
 		b.use(i, from, u, nil)
 	})
+	b.referValue(i, from, r.CreationPolicy, []string{"CreationPolicy"})
+	b.referValue(i, from, r.UpdatePolicy, []string{"UpdatePolicy"})
+	template.Uses(r.Metadata, func(u template.Use) {
+		if len(u.Path) > 0 && !toolsOwn(u.Path[0]) {
+			b.use(i, from, u, []string{"Metadata"})
+		}
+	})
 	if r.Type == typeNested && !nests {
 		b.review(reviewKey{&ruleUnread, s.File, r.ID, "the template of this nested stack was not found"})
 	}
@@ -63,6 +70,16 @@ func (b *builder) referResource(i int, r *template.Resource) {
 	if r.Condition != "" {
 		b.condition(i, from, r.Condition)
 	}
+}
+
+// toolsOwn says whether a key of Metadata is a tool's note to itself and no configuration of what runs.
+// cfn-init and whoever else reads a resource's metadata on an instance see all other keys.
+func toolsOwn(key string) bool {
+	switch key {
+	case "AWS::CloudFormation::Designer", "AWS::CloudFormation::Interface", "cdk_nag", "cfn_nag", "cfn-lint", "guard", "checkov":
+		return true
+	}
+	return strings.HasPrefix(key, "aws:cdk:") || strings.HasPrefix(key, "aws:asset:") || strings.HasPrefix(key, "Sam")
 }
 
 func (b *builder) referParameter(i int, p *template.Parameter) {

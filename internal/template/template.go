@@ -28,8 +28,11 @@ type Resource struct {
 	Type       string // AWS::DynamoDB::Table
 	Properties Node
 	Metadata   Node
-	DependsOn  []string
-	Condition  string // name of the condition under which it exists, or ""
+	// CreationPolicy and UpdatePolicy say how CloudFormation waits for it and replaces it; functions
+	// that deployments call are named there.
+	CreationPolicy, UpdatePolicy Node
+	DependsOn                    []string
+	Condition                    string // name of the condition under which it exists, or ""
 }
 
 // Parameter is one entry of Parameters.
@@ -154,7 +157,8 @@ func (p *parser) resource(id string, n Node) {
 	for _, part := range []struct {
 		name string
 		to   *Node
-	}{{"Properties", &r.Properties}, {"Metadata", &r.Metadata}} {
+	}{{"Properties", &r.Properties}, {"Metadata", &r.Metadata},
+		{"CreationPolicy", &r.CreationPolicy}, {"UpdatePolicy", &r.UpdatePolicy}} {
 		v, _ := n.Get(part.name)
 		if v.Kind() != Map && v.Kind() != Null {
 			p.fault(where+"."+part.name, v, Map)
