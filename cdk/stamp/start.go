@@ -2,6 +2,7 @@ package stamp
 
 import (
 	_ "embed"
+	"strconv"
 	"strings"
 	"text/template"
 )
@@ -24,7 +25,14 @@ var startSource string
 
 var startTemplate = template.Must(template.New("start.sh").Option("missingkey=error").Parse(startSource))
 
-// script is the user data. All that goes into it are checked names and digests, which need no quoting.
+// HealthURL is the service's health path on the instance itself, quoted for the shell: a path may hold
+// any visible character. All else that goes into the script are checked names and digests.
+func (s start) HealthURL() string {
+	url := "http://127.0.0.1:" + strconv.Itoa(s.Port) + s.HealthPath
+	return "'" + strings.ReplaceAll(url, "'", `'\''`) + "'"
+}
+
+// script is the user data.
 func (s start) script() string {
 	var b strings.Builder
 	if err := startTemplate.Execute(&b, s); err != nil {

@@ -93,7 +93,7 @@ esac`)
 				t.Errorf("the deployment is told:\n%swant:\n%s", got, want)
 			}
 			if c.starts && c.answers == 0 {
-				if tries := strings.Count(read(t, dir+"/tries"), "\n"); tries != 60 || !strings.Contains(string(out), "does not answer on port 8080 at /healthz") {
+				if tries := strings.Count(read(t, dir+"/tries"), "\n"); tries != 60 || !strings.Contains(string(out), "does not answer at http://127.0.0.1:8080/healthz") {
 					t.Errorf("after %d tries it said:\n%s", tries, out)
 				}
 			}
@@ -179,6 +179,19 @@ func TestSignal(t *testing.T) {
 	}
 	if longest := 10*3 + 60*(2+2) + 5 + 5 + 15; signalTime < longest+startTime {
 		t.Errorf("a deployment waits %d s, and the script may take %d s after the launch", signalTime, longest)
+	}
+}
+
+// TestHealthPathIsQuoted: a health path may hold any visible character, and the shell takes none of them
+// for more than it is.
+func TestHealthPathIsQuoted(t *testing.T) {
+	const path = `/h'$(id)"${HOME}` + "`id`" + `[1-9]\{a,b};*?&|<>#!~%`
+	script := start{Command: "service", Port: 8080, HealthPath: path}.script()
+	_, rest, _ := strings.Cut(script, "\nurl=")
+	line, _, _ := strings.Cut(rest, "\n")
+	out, err := exec.Command("bash", "-c", "url="+line+"\nprintf %s \"$url\"").CombinedOutput()
+	if got, want := string(out), "http://127.0.0.1:8080"+path; err != nil || got != want {
+		t.Errorf("asks %s (%v), want %s", got, err, want)
 	}
 }
 

@@ -129,11 +129,11 @@ type HTTP struct {
 	Asset        string            `yaml:"asset" shape:"asset"`                                                        // folder with the built service, beside fleet.yaml
 	Command      string            `yaml:"command,omitempty" shape:"command"`                                          // file in Asset that systemd starts; default the asset's base name
 	Port         int               `yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535,default=8080"`           // that the service listens on; default 8080
-	AMIs         map[string]string `yaml:"amis" shape:"ami" keys:"amiKey"`                                             // region/architecture to AMI id
+	AMIs         map[string]string `yaml:"amis" shape:"ami" keys:"amiKey"`                                             // region/architecture to the id of an AMI made from Amazon Linux 2023
 	InstanceType string            `yaml:"instanceType,omitempty" jsonschema:"default=t4g.small" shape:"instanceType"` // its family tells the architecture; default t4g.small
 	Min          int               `yaml:"min,omitempty" jsonschema:"minimum=1,maximum=1000,default=2"`                // instances; default 2
-	Max          int               `yaml:"max,omitempty" jsonschema:"minimum=1,maximum=1000"`                          // instances; default 3 × Min
-	HealthPath   string            `yaml:"healthPath,omitempty" jsonschema:"default=/healthz" shape:"path"`            // answers 200 to the load balancer; default /healthz
+	Max          int               `yaml:"max,omitempty" jsonschema:"minimum=1,maximum=1000"`                          // instances, reached while they use more than 60 % of their processors; default 3 × Min
+	HealthPath   string            `yaml:"healthPath,omitempty" jsonschema:"default=/healthz" shape:"path"`            // answers 200 to the load balancer and, on a new instance, to the deployment; default /healthz
 	Ingress      Ingress           `yaml:"ingress,omitempty"`                                                          // per-shard (default), shared or {grouped: m}: shards behind a load balancer
 }
 
