@@ -48,6 +48,9 @@ func Load(fsys fs.FS) (audit.Input, error) {
 	switch {
 	case err == nil:
 		l.assembly(".", 0)
+		if len(l.in.Stacks) == 0 && len(l.faults) == 0 && l.broken == nil {
+			l.fail("manifest.json", errors.New(l.noStacks()))
+		}
 	case errors.Is(err, fs.ErrNotExist):
 		l.bare()
 	case errors.Is(err, fs.ErrPermission):
@@ -163,6 +166,9 @@ func (l *loader) assembly(dir string, depth int) {
 	for _, missing := range m.Missing {
 		l.in.Notes = append(l.in.Notes, audit.Note{File: file, What: "the context " + missing.Key + " is missing: CDK put a dummy value in its place"})
 	}
+	if note := versionNote(m.Version); note != "" {
+		l.in.Notes = append(l.in.Notes, audit.Note{File: file, What: note})
+	}
 	ids := slices.Sorted(maps.Keys(m.Artifacts))
 	l.assets[dir] = map[string]string{}
 	for _, id := range ids {
@@ -181,8 +187,21 @@ func (l *loader) assembly(dir string, depth int) {
 				continue
 			}
 			l.assembly(sub, depth+1)
+		default:
+			if !otherArtifacts[a.Type] {
+				l.in.Notes = append(l.in.Notes, audit.Note{File: file, What: fmt.Sprintf("artifact %q is of the unknown type %q: what it deploys was not seen", id, a.Type)})
+			}
 		}
 	}
+}
+
+// noStacks says why an assembly is nothing that can be audited: an audit of nothing must not pass.
+func (l *loader) noStacks() string {
+	why := "no stack in the whole assembly: nothing that can be audited"
+	for _, n := range l.in.Notes {
+		why += "; " + n.What
+	}
+	return why
 }
 
 func (l *loader) assetManifest(dir, name string) {

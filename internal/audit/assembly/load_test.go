@@ -32,7 +32,7 @@ func TestLoadAssembly(t *testing.T) {
 		"manifest.json": `{"version": "48.0.0", "missing": [{"key": "availability-zones:x"}], "artifacts": {
 			"nested": {"type": "cdk:cloud-assembly", "properties": {"directoryName": "assembly-eu-1"}},
 			"Tree": {"type": "cdk:tree", "properties": {"file": "tree.json"}}}}`,
-		"assembly-eu-1/manifest.json": `{"artifacts": {
+		"assembly-eu-1/manifest.json": `{"version": "48.0.0", "artifacts": {
 			"core": {"type": "aws:cloudformation:stack", "environment": "aws://unknown-account/unknown-region", "displayName": "eu-1/core (orders-eu-1-core)",
 				"properties": {"templateFile": "core.json", "stackName": "orders-eu-1-core", "tags": {"cellwall:cell": "eu-1"}, "parameters": {"P": "v"}},
 				"additionalMetadataFile": "core.metadata.json"}}}`,
@@ -49,6 +49,28 @@ func TestLoadAssembly(t *testing.T) {
 	if s.Name != "orders-eu-1-core" || s.Path != "eu-1/core" || s.Account != "" || s.Region != "" || s.Tags["cellwall:cell"] != "eu-1" ||
 		s.Values["P"] != "v" || s.Paths["T"] != "eu-1/core/Table/Resource" || s.File != "assembly-eu-1/core.json" {
 		t.Errorf("stack %+v", s)
+	}
+}
+
+// TestLoadNamesWhatIsUnknown holds that versions and artifact types that nobody knew when this was
+// written are in the report.
+func TestLoadNamesWhatIsUnknown(t *testing.T) {
+	artifacts := `"s": {"type": "aws:cloudformation:stack", "environment": "aws://1/r", "properties": {"templateFile": "t.json"}}, "t": {"type": "cdk:tree"}`
+	for manifest, want := range map[string]string{
+		`{"version": "36.0.0", "artifacts": {` + artifacts + `}}`:                         "",
+		fmt.Sprintf(`{"version": "%d.1.0", "artifacts": {%s}}`, knownSchema, artifacts):   "",
+		fmt.Sprintf(`{"version": "%d.0.0", "artifacts": {%s}}`, knownSchema+1, artifacts): "newer than",
+		`{"artifacts": {` + artifacts + `}}`:                                              `version "" is none`,
+		`{"version": "48.0.0", "artifacts": {` + artifacts + `, "x": {"type": "odd"}}}`:   `unknown type "odd"`,
+	} {
+		in, err := Load(files(map[string]string{"manifest.json": manifest, "t.json": empty}))
+		if err != nil {
+			t.Errorf("%s: %v", manifest, err)
+			continue
+		}
+		if len(in.Notes) > 1 || want == "" && len(in.Notes) > 0 || want != "" && (len(in.Notes) == 0 || !strings.Contains(in.Notes[0].What, want)) {
+			t.Errorf("%s: notes %+v, want %q", manifest, in.Notes, want)
+		}
 	}
 }
 
@@ -107,11 +129,16 @@ func TestLoadFaults(t *testing.T) {
 		"deep JSON":              {map[string]string{"x.json": `{"Resources": ` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + "}"}, "nested deeper than 256 levels"},
 		"manifest not JSON":      {map[string]string{"manifest.json": "hello"}, "manifest.json: 1:1: not JSON"},
 		"manifest of other form": {map[string]string{"manifest.json": `{"artifacts": 5}`}, "manifest.json: not of the expected form"},
-		"no artifacts":           {map[string]string{"manifest.json": `{"name": "web app"}`}, "no artifacts: not the manifest of a cloud assembly"},
-		"template missing":       {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "gone.json")}, "gone.json: open gone.json: file does not exist"},
-		"template outside":       {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "../secret.json")}, "../secret.json: the path leaves the directory"},
-		"template absolute":      {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "/etc/passwd")}, "/etc/passwd: the path leaves the directory"},
-		"no template file":       {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "")}, `artifact "s": no templateFile`},
+		"no stack":               {map[string]string{"manifest.json": `{"version": "48.0.0", "artifacts": {}}`}, "manifest.json: no stack in the whole assembly"},
+		"no stack by a typo": {map[string]string{"manifest.json": `{"version": "48.0.0", "artifacts": {"s": {"type": "aws:cloudformation:stacks"}}}`},
+			`artifact "s" is of the unknown type "aws:cloudformation:stacks"`},
+		"no stack in nested assemblies": {map[string]string{"manifest.json": deep["manifest.json"], "d/manifest.json": `{"artifacts": {}}`}, "no stack in the whole assembly"},
+		"no stack of a new version":     {map[string]string{"manifest.json": `{"version": "999.0.0", "artifacts": {}}`}, "version 999.0.0 is newer"},
+		"no artifacts":                  {map[string]string{"manifest.json": `{"name": "web app"}`}, "no artifacts: not the manifest of a cloud assembly"},
+		"template missing":              {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "gone.json")}, "gone.json: open gone.json: file does not exist"},
+		"template outside":              {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "../secret.json")}, "../secret.json: the path leaves the directory"},
+		"template absolute":             {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "/etc/passwd")}, "/etc/passwd: the path leaves the directory"},
+		"no template file":              {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "")}, `artifact "s": no templateFile`},
 		"template is no template": {map[string]string{"manifest.json": fmt.Sprintf(stackOf, "a.json"), "a.json": "[]"},
 			"a.json: a template is an object, this is a list"},
 		"environment":       {map[string]string{"manifest.json": `{"artifacts": {"s": {"type": "aws:cloudformation:stack", "environment": "moon"}}}`}, `environment "moon" is not aws://ACCOUNT/REGION`},

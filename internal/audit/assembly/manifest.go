@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/template"
@@ -13,6 +14,7 @@ import (
 // manifest is as much of a cloud assembly's manifest.json as the audit needs. The format is
 // cloud-assembly-schema of the AWS CDK.
 type manifest struct {
+	Version   string              `json:"version"`
 	Artifacts map[string]artifact `json:"artifacts"`
 	Missing   []struct {
 		Key string `json:"key"`
@@ -44,6 +46,27 @@ const (
 	artifactAssembly = "cdk:cloud-assembly"
 	artifactAssets   = "cdk:asset-manifest"
 )
+
+// knownSchema is the newest major version of cloud-assembly-schema whose manifests this package is
+// known to read. CDK raises it often, mostly for fields that no audit needs, so a newer one is read as
+// well and named in the report.
+const knownSchema = 55
+
+// otherArtifacts are the artifact types in which nothing is deployed.
+var otherArtifacts = map[string]bool{artifactAssets: true, "cdk:tree": true, "cdk:feature-flag-report": true, "none": true}
+
+// versionNote says what is unknown of a manifest's version, or "".
+func versionNote(version string) string {
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	switch {
+	case err != nil || n < 0:
+		return fmt.Sprintf("the manifest's version %q is none of cloud-assembly-schema: what it holds may be misread", version)
+	case n > knownSchema:
+		return fmt.Sprintf("the manifest's version %s is newer than %d, the newest known one: what is new in it was not seen", version, knownSchema)
+	}
+	return ""
+}
 
 // assetManifest says which file stands behind an asset's hash.
 type assetManifest struct {
