@@ -21,6 +21,7 @@ const service = `
 	"Firewall":{"Type":"AWS::EC2::SecurityGroup","Properties":{"GroupDescription":"service","VpcId":{"Ref":"Vpc"},
 		"SecurityGroupIngress":[{"IpProtocol":"tcp","FromPort":PORT,"ToPort":PORT,"CidrIp":"10.77.0.0/16"}]}},
 	"Template":{"Type":"AWS::EC2::LaunchTemplate","Properties":{"LaunchTemplateData":{"InstanceType":"SIZE","ImageId":"ami-0123456789abcdef0",
+		"BlockDeviceMappings":[{"DeviceName":"/dev/xvda","Ebs":{"Encrypted":true,"VolumeType":"gp3"}}],
 		"SecurityGroupIds":[{"Ref":"Firewall"}]}}},
 	"Targets":{"Type":"AWS::ElasticLoadBalancingV2::TargetGroup","Properties":{"Name":"updates","Port":8080,"Protocol":"HTTP","VpcId":{"Ref":"Vpc"},
 		"HealthCheckPath":"PATH","TargetGroupAttributes":[{"Key":"deregistration_delay.timeout_seconds","Value":"30"}]}},
