@@ -66,7 +66,6 @@ func (g *graph) shareFindings() []finding {
 	if len(g.shards) < 2 {
 		return nil
 	}
-	g.findRouterGroups()
 	by := [...]*sharers{strong: g.share(strong), order: g.share(order), observed: g.share(observed)}
 	inCell := map[place]int{}
 	for _, s := range g.shards {

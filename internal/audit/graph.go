@@ -52,11 +52,12 @@ const (
 	byOrder
 	byNesting
 	byPart       // one names the other within its ARN
+	byEndpoint   // a host name or URL
 	byAttachment // against the direction of the reference
 )
 
 var howNames = [...]string{"Ref", "Fn::GetAtt", "Fn::ImportValue", "Fn::GetStackOutput", "SSM parameter type",
-	"dynamic reference", "name", "ARN", "id", "Condition", "DependsOn", "nested stack", "ARN", "attached by"}
+	"dynamic reference", "name", "ARN", "id", "Condition", "DependsOn", "nested stack", "ARN", "endpoint", "attached by"}
 
 // bond is how strong an edge is. A question about bonds up to one includes the stronger ones.
 type bond uint8

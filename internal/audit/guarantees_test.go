@@ -217,7 +217,7 @@ func TestUnjudged(t *testing.T) {
 		"open stack output": {object{"X": object{"Fn::GetStackOutput": object{"StackName": object{"Ref": "Open"}, "OutputName": "o"}}}, "Fn::GetStackOutput at X"},
 		"unknown function":  {object{"X": object{"Fn::Magic": 1}}, "Fn::Magic at X is not understood"},
 		"malformed":         {object{"X": object{"Fn::If": []any{1}}}, "Fn::If at X is not understood"},
-		"ambiguous name":    {object{"X": "plain"}, `X is "plain", which is also the name of`},
+		"ambiguous name":    {object{"X": "plain"}, `X has "plain", which is also the name of`},
 		"pattern":           {object{"S": object{"Statement": []any{object{"Resource": "arn:aws:dynamodb:eu-west-1:111111111111:table/pla*"}}}}, "covers by the pattern"},
 	}
 	for name, c := range cases {

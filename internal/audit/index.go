@@ -32,6 +32,8 @@ type builder struct {
 	external  map[string]int32
 	pending   []tied
 	patterns  []patternUse
+	maybes    []maybe
+	literals  map[literal]map[int32]mention // by shard
 	reviews   map[reviewKey]bool
 }
 
@@ -44,7 +46,7 @@ func build(in Input) *graph {
 	g := &graph{stacks: stacks, places: placesOf(stacks), joined: map[int32][]joined{}}
 	b := &builder{
 		graph: g, byName: map[nameKey]int32{}, bareNames: map[env]map[string][]int32{}, exports: map[nameKey]int32{},
-		stackName: map[nameKey]int{}, external: map[string]int32{}, reviews: map[reviewKey]bool{},
+		stackName: map[nameKey]int{}, external: map[string]int32{}, reviews: map[reviewKey]bool{}, literals: map[literal]map[int32]mention{},
 	}
 	b.nest()
 	owners := b.addNodes()
@@ -54,6 +56,10 @@ func build(in Input) *graph {
 		b.referStack(i)
 	}
 	b.tieUp()
+	g.findRouterGroups()
+	b.judgePatterns()
+	b.judgeMaybes()
+	b.judgeLiterals()
 	g.finish()
 	for _, n := range in.Notes {
 		b.review(reviewKey{rule: &ruleUnread, file: n.File, what: n.What})

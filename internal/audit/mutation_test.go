@@ -187,11 +187,13 @@ var referenceKinds = []struct {
 		policy := s.section(st, "Resources")["Policy"].(object)["Properties"].(object)["PolicyDocument"].(object)
 		policy["Statement"] = append(policy["Statement"].([]any), object{"Effect": "Allow", "Action": "*", "Resource": arn})
 	}},
-	{"name", false, hasName, func(_ stackSet, _ string, w object, _ string) { setenv(w, "the-shared-one") }},
-	{"name within a text", false, hasName, func(_ stackSet, _ string, w object, _ string) { setenv(w, "mode=fast;target=the-shared-one") }},
+	{"name", false, hasName, func(s stackSet, _ string, w object, _ string) { setenvAs(w, typeKey(s), "the-shared-one") }},
+	{"name within a text", false, hasName, func(s stackSet, _ string, w object, _ string) {
+		setenv(w, "mode=fast;"+typeKey(s)+"=the-shared-one")
+	}},
 	{"name from a parameter", false, hasName, func(s stackSet, st string, w object, _ string) {
 		s.section(st, "Parameters")["P"] = object{"Type": "String", "Default": "shared"}
-		setenv(w, object{"Fn::Sub": "the-${P}-one"})
+		setenvAs(w, typeKey(s), object{"Fn::Sub": "the-${P}-one"})
 	}},
 }
 
@@ -200,8 +202,16 @@ func hasName(_ string, properties object) bool {
 	return strings.Contains(fmt.Sprint(properties), "the-shared-one")
 }
 
-func setenv(worker object, v any) {
-	worker["Properties"].(object)["Environment"].(object)["Variables"].(object)["SHARED"] = v
+func setenv(worker object, v any) { setenvAs(worker, "SHARED", v) }
+
+func setenvAs(worker object, key string, v any) {
+	worker["Properties"].(object)["Environment"].(object)["Variables"].(object)[key] = v
+}
+
+// typeKey is a setting's key that says what the shared resource is: DB_CLUSTER_NAME would do as well.
+func typeKey(s stackSet) string {
+	typ := s.section(core, "Resources")["Shared"].(object)["Type"].(string)
+	return typ[strings.LastIndexByte(typ, ':')+1:] + "_NAME"
 }
 
 func publish(s stackSet) {

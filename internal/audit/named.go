@@ -10,32 +10,36 @@ import (
 
 // texts follows the names and ARNs in one string expression.
 func (b *builder) texts(i int, from int32, path []string, n template.Node) {
+	if len(path) > 0 && path[len(path)-1] == "Description" {
+		return // words for people
+	}
+	keys := b.keysOf(from, path)
 	if s, ok := n.Str(); ok {
-		b.text(i, from, path, s)
+		b.text(i, from, path, keys, s)
 		return
 	}
 	for _, t := range b.scopes[i].Eval(n) {
 		if s, ok := t.Literal(); ok {
-			b.text(i, from, path, s)
+			b.text(i, from, path, keys, s)
 			continue
 		}
 		for _, part := range t {
 			if part.Hole == "" {
-				b.fragment(i, from, path, part.Literal)
+				b.fragment(i, from, path, keys, part.Literal)
 			}
 		}
 	}
 }
 
 // text follows one known string.
-func (b *builder) text(i int, from int32, path []string, s string) {
+func (b *builder) text(i int, from int32, path, keys []string, s string) {
 	if len(path) == 1 && b.nodes[from].kind == resourceNode && path[0] == traitsOf(b.nodes[from].typ).name {
 		return // its own name
 	}
 	switch {
 	case strings.HasPrefix(s, "arn:"):
 		b.arn(i, from, path, s)
-	case b.name(i, from, path, s, false):
+	case b.name(i, from, path, keys, s, false):
 	default:
 		if e, name, ok := parseQueueURL(s); ok {
 			b.toNamed(from, path, e, "AWS::SQS::Queue", name, s, byName)
@@ -45,7 +49,8 @@ func (b *builder) text(i int, from int32, path []string, s string) {
 			b.refer(from, b.outside(typ, s, s), byID, path)
 			return
 		}
-		b.fragment(i, from, path, s)
+		b.mentions(i, from, path, keys, s)
+		b.fragment(i, from, path, keys, s)
 	}
 }
 
@@ -54,7 +59,8 @@ var dynamic = regexp.MustCompile(`\{\{resolve:(ssm|ssm-secure|secretsmanager):([
 
 // fragment follows what stands inside a longer string: dynamic references, and in scripts and
 // environments single words.
-func (b *builder) fragment(i int, from int32, path []string, s string) {
+func (b *builder) fragment(i int, from int32, path, keys []string, s string) {
+	b.endpoints(i, from, path, s)
 	e := b.stacks[i].env()
 	if strings.Contains(s, "{{resolve:") {
 		for _, m := range dynamic.FindAllStringSubmatch(s, -1) {
@@ -73,38 +79,43 @@ func (b *builder) fragment(i int, from int32, path []string, s string) {
 	if !slices.ContainsFunc(path, func(key string) bool { return wordy[key] }) {
 		return
 	}
-	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`=,;(){}[]<>|&$", r) }) {
-		if strings.HasPrefix(word, "arn:") {
-			b.arn(i, from, path, word)
+	for _, w := range wordsOf(s) {
+		keys := keys
+		if w.key != "" {
+			keys = append([]string{w.key}, keys...)
+		}
+		if strings.HasPrefix(w.text, "arn:") {
+			b.arn(i, from, path, w.text)
 			continue
 		}
-		if e, name, ok := parseQueueURL(word); ok {
-			b.toNamed(from, path, e, "AWS::SQS::Queue", name, word, byName)
+		if e, name, ok := parseQueueURL(w.text); ok {
+			b.toNamed(from, path, e, "AWS::SQS::Queue", name, w.text, byName)
 			continue
 		}
-		if b.name(i, from, path, word, true) {
+		if b.name(i, from, path, keys, w.text, true) {
 			continue
 		}
-		for _, piece := range strings.FieldsFunc(word, func(r rune) bool { return r == '/' || r == ':' }) {
-			b.name(i, from, path, piece, true)
+		if len(endpointsOf(w.text)) > 0 {
+			continue // followed above
+		}
+		if pieces := strings.FieldsFunc(w.text, func(r rune) bool { return r == '/' || r == ':' }); len(pieces) > 1 {
+			for _, piece := range pieces {
+				b.name(i, from, path, keys, piece, true)
+			}
 		}
 	}
 }
 
-// wordy are the properties whose strings are scripts, documents or lists of settings.
-var wordy = map[string]bool{"UserData": true, "Environment": true, "Variables": true, "Command": true, "EntryPoint": true,
-	"DefinitionString": true, "ZipFile": true, "Content": true, "content": true, "command": true, "Body": true, "Value": true}
-
 // name follows a string that equals a physical name in the same account and region. A word of a longer
-// string must look like a name, which has a separator in it.
-func (b *builder) name(i int, from int32, path []string, s string, word bool) bool {
+// string must look like a name, which has a separator in it. Only where a key says the type is it taken
+// for the resource: anything may be called as a table is.
+func (b *builder) name(i int, from int32, path, keys []string, s string, word bool) bool {
 	e := b.stacks[i].env()
 	found := b.bareNames[e][s]
 	if len(found) == 0 && e != (env{unknownAccount, unknownRegion}) {
 		found = b.bareNames[env{unknownAccount, unknownRegion}][s]
 	}
-	sure := strings.ContainsAny(s, "-_./:")
-	if word && !sure {
+	if word && !strings.ContainsAny(s, "-_./:") {
 		return false
 	}
 	hit := false
@@ -112,22 +123,14 @@ func (b *builder) name(i int, from int32, path []string, s string, word bool) bo
 		if to == from {
 			continue
 		}
-		hit = true
-		if sure || saysType(path, b.nodes[to].typ) {
+		if saysType(keys, b.nodes[to].typ) {
+			hit = true
 			b.refer(from, to, byName, path)
 			continue
 		}
-		b.review(reviewKey{&ruleMaybe, b.stacks[i].File, b.nodes[from].id,
-			strings.Join(path, ".") + " is " + quote(s) + ", which is also the name of " + b.describe(to)})
+		b.maybes = append(b.maybes, maybe{i, from, to, strings.Join(path, "."), s})
 	}
 	return hit
-}
-
-// saysType says whether a property path speaks of the last word of a resource type: TABLE or TableName
-// of AWS::DynamoDB::Table.
-func saysType(path []string, typ string) bool {
-	word := strings.ToLower(typ[strings.LastIndexByte(typ, ':')+1:])
-	return slices.ContainsFunc(path, func(key string) bool { return strings.Contains(strings.ToLower(key), word) })
 }
 
 // toNamed refers to the resource of that type and name, read or not.

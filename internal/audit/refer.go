@@ -40,6 +40,8 @@ func (b *builder) referResource(i int, r *template.Resource) {
 		switch {
 		case len(u.Path) == 0 || u.Path[0] == "Tags":
 			return // a tag makes nothing depend on anything
+		case r.Type == typeNested && u.Path[0] == "TemplateURL" && u.Kind == template.UseText:
+			return // where CloudFormation reads the template from, once
 		case nests && u.Path[0] == "Parameters":
 			if len(u.Path) > 1 {
 				if p, ok := b.params[child][u.Path[1]]; ok {
@@ -92,7 +94,7 @@ func (b *builder) referParameter(i int, p *template.Parameter) {
 		b.refer(from, b.parameterStore(b.stacks[i].env(), v), byParameter, []string{"Default"})
 		return
 	}
-	b.text(i, from, []string{"Default"}, v)
+	b.texts(i, from, []string{"Default"}, template.NewString(v))
 }
 
 func (b *builder) referValue(i int, from int32, n template.Node, base []string) {

@@ -78,7 +78,6 @@ func (b *builder) tieUp() {
 			b.out[p.from] = append(b.out[p.from], edge{to: p.to, how: p.how, at: p.at})
 		}
 	}
-	b.judgePatterns()
 }
 
 // partLevels is how deep parts nest: the rule of a listener of a load balancer.
