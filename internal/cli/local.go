@@ -96,7 +96,7 @@ func (l *local) find() (localcell.Dir, *localcell.Running, error) {
 	if errors.Is(err, localcell.ErrNotRunning) {
 		err = hint(foundf("%w", err), "start one with %s", "cellwall local up")
 	}
-	return d, r, err
+	return d, r, stateError(err)
 }
 
 func localUp(l *local) *cobra.Command {
@@ -168,10 +168,23 @@ func (l *local) tenants(file string) (*population, error) {
 
 func upError(err error) error {
 	switch {
+	case errors.Is(err, localcell.ErrWorker):
+		return hint(usagef("%w", err), "build the sample with make build, or name your service's executable with --worker")
 	case errors.Is(err, localcell.ErrRunning):
 		return hint(foundf("%w", err), "cellwall local status shows it, cellwall local down ends it")
 	case errors.Is(err, localcell.ErrTopology):
 		return hint(foundf("%w", err), "use another --state-dir, or give the old cell's data up with cellwall local down --purge")
+	}
+	return stateError(err)
+}
+
+// stateError turns what is wrong with the state directory into wrong use, and says what to do about it.
+func stateError(err error) error {
+	switch {
+	case errors.Is(err, localcell.ErrNotState):
+		return hint(usagef("%w", err), "name a new or empty directory, or one that cellwall local up made, with --state-dir")
+	case errors.Is(err, localcell.ErrDamaged):
+		return hint(err, "remove what is left of the cell with cellwall local down --purge, or use another --state-dir")
 	}
 	return err
 }
@@ -246,7 +259,7 @@ the next up, unless --purge is given. Exit status 0, too, when none is running.`
 				fmt.Fprintln(l.err, err)
 				return nil
 			}
-			return err
+			return stateError(err)
 		},
 	}
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the cell's data and keys, too")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cellwall.dev/cellwall/internal/localcell"
 	"cellwall.dev/cellwall/internal/localcell/traffic"
 )
 
@@ -38,8 +40,11 @@ shards was fully down.`,
 				return err
 			}
 			config, err := d.Traffic(cmd.Context(), r, tenants, broken)
+			if errors.Is(err, localcell.ErrTenants) {
+				return hint(usagef("--tenants: %w", err), "ask for fewer, for 0 (all), or give local up a --tenants file with more")
+			}
 			if err != nil {
-				return err
+				return stateError(err)
 			}
 			processes, err := r.Status(cmd.Context())
 			if err != nil {

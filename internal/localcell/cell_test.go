@@ -117,21 +117,6 @@ func TestDataAndPlacementSurviveDownAndUp(t *testing.T) {
 	}
 }
 
-func TestPurgeLeavesOthersFiles(t *testing.T) {
-	d := Dir{t.TempDir()}
-	mine := filepath.Join(d.String(), "notes.txt")
-	if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := upIn(t, d, testPlan(t))
-	if err := c.dir.Down(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := os.ReadDir(d.String()); err != nil || len(left) != 1 || left[0].Name() != "notes.txt" {
-		t.Errorf("left after purge: %v, %v", left, err)
-	}
-}
-
 func TestAKilledWorkerComesBackAndOthersStay(t *testing.T) {
 	c := up(t)
 	before := map[string]ProcessStatus{}
@@ -308,27 +293,45 @@ func TestSweepKillsWhatIsLeftAndNobodyElse(t *testing.T) {
 }
 
 func TestACellThatCannotStartSaysWhy(t *testing.T) {
-	d := Dir{t.TempDir()}
+	d := Dir{filepath.Join(t.TempDir(), "state")}
 	plan := testPlan(t)
 	self := []string{plan.Worker}
 	plan.Worker = filepath.Join(t.TempDir(), "worker")
-	if err := os.WriteFile(plan.Worker, []byte("#!/bin/sh\nexit 7\n"), 0o600); err != nil {
+	if err := os.WriteFile(plan.Worker, []byte("#!/bin/sh\necho no such table >&2\nexit 7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Up(t.Context(), plan, nil, self); err == nil || !strings.Contains(err.Error(), "not an executable file") {
+	if _, _, err := d.Up(t.Context(), plan, nil, self); !errors.Is(err, ErrWorker) {
 		t.Errorf("worker that is no program: %v", err)
 	}
 	if err := os.Chmod(plan.Worker, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := d.Up(t.Context(), plan, nil, self)
-	if err == nil || !strings.Contains(err.Error(), "does not start: exit status 7") {
+	if err == nil || !strings.Contains(err.Error(), "does not start: exit status 7") || !strings.Contains(err.Error(), "no such table") {
 		t.Errorf("worker that ends at once: %v", err)
 	}
-	if _, err := d.Find(); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("after it: %v", err)
+	if _, err := os.Stat(d.String()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the failed start left its state: %v", err)
 	}
 	upIn(t, d, testPlan(t)) // the lock is free, and nothing is half-started
+}
+
+// A start that fails in a cell's directory of old keeps the cell's data.
+func TestAFailedStartKeepsAnOldCell(t *testing.T) {
+	c := up(t)
+	c.wants(http.StatusNoContent, c.token("acme"), "PUT", "/orders/1", "hello")
+	if err := c.dir.Down(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	plan := testPlan(t)
+	plan.Worker = "/bin/false"
+	if _, _, err := c.dir.Up(t.Context(), plan, nil, []string{testPlan(t).Worker}); err == nil {
+		t.Fatal("a cell of /bin/false started")
+	}
+	c = upIn(t, c.dir, testPlan(t))
+	if got := c.wants(http.StatusOK, c.token("acme"), "GET", "/orders/1", ""); got != "hello" {
+		t.Errorf("read %q", got)
+	}
 }
 
 func secretsStayInFilesOfTheirOwner(t *testing.T, c *cell) {

@@ -3,6 +3,7 @@ package localcell
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -121,7 +122,7 @@ func upIn(t *testing.T, d Dir, plan Plan) *cell {
 			processes = append(processes, now.processes()...)
 		}
 		// The test's own context has ended by now.
-		if err := d.Down(context.Background(), false); err != nil && !strings.Contains(err.Error(), ErrNotRunning.Error()) {
+		if err := d.Down(context.Background(), false); err != nil && !errors.Is(err, ErrNotRunning) && !errors.Is(err, ErrNotState) {
 			t.Errorf("down: %v", err)
 		}
 		allGone(t, processes)

@@ -2,6 +2,7 @@ package localcell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 
 // breakFor is how long traffic has a shard broken at most; it lets the shard come back before that.
 const breakFor = maxHold
+
+// ErrTenants means that the cell does not have the tenants that were asked for.
+var ErrTenants = errors.New("not enough tenants")
 
 // Directory is the cell's directory, for its operator.
 func (r *Running) Directory() (*httpdir.Client, error) {
@@ -65,7 +69,7 @@ func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (tra
 		}
 	}
 	if len(ids) < n {
-		return traffic.Config{}, fmt.Errorf("%d tenants were asked for, and the directory has %d active ones in cell %s", n, len(ids), r.Cell)
+		return traffic.Config{}, fmt.Errorf("%w: %d were asked for, and the directory has %d active ones in cell %s", ErrTenants, n, len(ids), r.Cell)
 	}
 	tokens, err := r.Tokens(ctx, ids...)
 	if err != nil {

@@ -44,16 +44,6 @@ func (d Dir) file(name string) string { return filepath.Join(d.path, name) }
 // Log is the path of the log of one process of the cell.
 func (d Dir) Log(process string) string { return filepath.Join(d.path, dirLogs, process+".log") }
 
-// create makes the directory, for its owner only.
-func (d Dir) create() error {
-	for _, path := range []string{d.path, d.file(dirLogs)} {
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			return fmt.Errorf("state directory: %w", err)
-		}
-	}
-	return nil
-}
-
 // write replaces a file as a whole, or leaves it as it was.
 func (d Dir) write(name string, data []byte) error {
 	// os.CreateTemp gives mode 0600.
@@ -103,7 +93,7 @@ func (d Dir) readJSON(name string, value any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, value); err != nil {
-		return fmt.Errorf("%s: %w", d.file(name), err)
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, d.file(name), err)
 	}
 	return nil
 }
@@ -113,29 +103,5 @@ func (d Dir) remove(name string) error {
 	if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil
-}
-
-// purge removes what a local cell keeps, and the directory itself when nothing else is in it.
-func (d Dir) purge() error {
-	names := []string{
-		fileRunning, filePlan, fileTopology, filePlacementKey, fileIssuerKey, fileStore, fileRouter,
-		fileDirectory, fileItems, fileLock,
-	}
-	var errs []error
-	for _, name := range names {
-		errs = append(errs, d.remove(name))
-	}
-	logs, err := filepath.Glob(filepath.Join(d.path, dirLogs, "*.log"))
-	errs = append(errs, err)
-	for _, log := range logs {
-		errs = append(errs, os.Remove(log))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("purge: %w", err)
-	}
-	// These stay when somebody else's files are in them.
-	_ = os.Remove(d.file(dirLogs))
-	_ = os.Remove(d.path)
 	return nil
 }

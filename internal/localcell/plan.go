@@ -130,7 +130,7 @@ func (d Dir) placementKey(version string) ([]byte, error) {
 	key, err := hex.DecodeString(keys[version])
 	if err != nil || len(key) != keyBytes {
 		// Neither error nor message may show the key.
-		return nil, fmt.Errorf("placement key: %s holds no %d bytes in hex under version %q", d.file(filePlacementKey), keyBytes, version)
+		return nil, fmt.Errorf("%w: placement key: %s holds no %d bytes in hex under version %q", ErrDamaged, d.file(filePlacementKey), keyBytes, version)
 	}
 	return key, nil
 }

@@ -45,7 +45,11 @@ var (
 )
 
 // Find returns the cell that runs in d. ErrNotRunning when none does, even if one left its traces.
+// ErrNotState when d is no cell's directory.
 func (d Dir) Find() (*Running, error) {
+	if _, err := d.unused(); err != nil {
+		return nil, err
+	}
 	running, err := d.traces()
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !running.Supervisor.Alive():

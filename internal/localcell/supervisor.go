@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	startLimit   = 30 * time.Second // for all processes to get ready
-	startDeaths  = 4                // quick deaths of one process, after which the cell does not start
-	nameGuard    = "guard"
-	nameStore    = "store"
-	nameRouter   = "router"
-	inheritReady = firstInherited     // pipe on which the supervisor says how its start went
-	inheritLock  = firstInherited + 1 // the state directory's lock
+	startLimit     = 30 * time.Second // for all processes to get ready
+	startDeaths    = 4                // quick deaths of one process, after which the cell does not start
+	nameGuard      = "guard"
+	nameSupervisor = "supervisor"
+	nameStore      = "store"
+	nameRouter     = "router"
+	inheritReady   = firstInherited     // pipe on which the supervisor says how its start went
+	inheritLock    = firstInherited + 1 // the state directory's lock
 )
 
 // supervisor keeps the processes of one cell running.
@@ -262,7 +263,7 @@ func (s *supervisor) awaitReady(ctx context.Context, processes []*child) error {
 		waiting = slices.DeleteFunc(waiting, func(c *child) bool {
 			ready, deaths, err := c.progress()
 			if deaths >= startDeaths {
-				last = fmt.Errorf("%s does not start: %w; its log is %s", c.name, err, s.dir.Log(c.name))
+				last = fmt.Errorf("%s does not start: %w; %s", c.name, err, s.dir.logEnd(c.name))
 			}
 			return ready
 		})
@@ -275,7 +276,7 @@ func (s *supervisor) awaitReady(ctx context.Context, processes []*child) error {
 		select {
 		case <-ctx.Done():
 			_, _, err := waiting[0].progress()
-			return fmt.Errorf("%w; %s: %v; its log is %s", context.Cause(ctx), waiting[0].name, err, s.dir.Log(waiting[0].name))
+			return fmt.Errorf("%w; %s: %v; %s", context.Cause(ctx), waiting[0].name, err, s.dir.logEnd(waiting[0].name))
 		case <-time.After(probeEvery):
 		}
 	}

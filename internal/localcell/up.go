@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
-	"cellwall.dev/cellwall/internal/adapter/boltdir"
 	"cellwall.dev/cellwall/internal/localcell/issuer"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -30,30 +30,50 @@ const (
 // that the directory does not know are added to it; added is their number.
 func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string) (r *Running, added int, err error) {
 	if info, err := os.Stat(plan.Worker); err != nil {
-		return nil, 0, fmt.Errorf("worker: %w", err)
+		return nil, 0, fmt.Errorf("%w: %w", ErrWorker, err)
 	} else if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-		return nil, 0, fmt.Errorf("worker %s: not an executable file", plan.Worker)
+		return nil, 0, fmt.Errorf("%w: %s is not an executable file", ErrWorker, plan.Worker)
 	}
-	if err := d.create(); err != nil {
+	fresh, err := d.create()
+	if err != nil {
 		return nil, 0, err
 	}
 	lock, err := d.lock()
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }() // the supervisor has it, too, by then
+	defer func() {
+		if err != nil && fresh {
+			err = errors.Join(err, d.undo())
+		}
+		err = errors.Join(err, lock.Release()) // the supervisor has it, too, unless the start failed
+	}()
 	if err := d.sweep(); err != nil {
 		return nil, 0, err
 	}
 	if added, err = d.prepare(ctx, plan, tenants); err != nil {
 		return nil, 0, err
 	}
-	if err := d.launch(ctx, lock, self); err != nil {
+	if err := d.launch(ctx, lock, plan.Topology.Shards, self); err != nil {
 		return nil, 0, err
 	}
 	r, err = d.Find()
 	return r, added, err
 }
+
+// undo removes what a failed first start has made, so that the next one begins anew. What the guard is
+// still killing may add a file meanwhile.
+func (d Dir) undo() error {
+	for deadline := time.Now().Add(killLimit); ; time.Sleep(checkEvery) {
+		err := d.purge()
+		if _, gone := os.Stat(d.path); err != nil || errors.Is(gone, fs.ErrNotExist) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// ErrWorker means that the plan names a worker that cannot be started.
+var ErrWorker = errors.New("no worker to start")
 
 // lock takes the state directory's lock. ErrRunning when a cell runs there. A supervisor that was killed
 // holds it for a moment longer than it seems alive, until the last of its threads has ended.
@@ -116,7 +136,7 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 	if _, err := d.placementKey(plan.Topology.KeyVersion); err != nil {
 		return 0, err
 	}
-	if _, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
+	if text, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
 		key, err := issuer.NewKey()
 		if err == nil {
 			err = d.write(fileIssuerKey, key)
@@ -126,21 +146,19 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 		}
 	} else if err != nil {
 		return 0, fmt.Errorf("the issuer's key: %w", err)
+	} else if _, err := issuer.ParseKey(text); err != nil {
+		return 0, fmt.Errorf("%w: %s: %w", ErrDamaged, d.file(fileIssuerKey), err)
 	}
-	dir, err := boltdir.Open(d.file(fileDirectory))
+	added, err = d.admit(ctx, entries(tenants, plan.Cell, plan.Topology.Version, time.Now()))
 	if err != nil {
-		return 0, err
-	}
-	added, err = dir.Import(ctx, entries(tenants, plan.Cell, plan.Topology.Version, time.Now()))
-	if err = errors.Join(err, dir.Close()); err != nil {
 		return added, err
 	}
 	return added, d.writeJSON(filePlan, plan)
 }
 
 // launch starts the supervisor, hands it the lock, and waits for its report.
-func (d Dir) launch(ctx context.Context, lock *proc.Lock, self []string) error {
-	if err := d.clearLogs(); err != nil {
+func (d Dir) launch(ctx context.Context, lock *proc.Lock, shards, self []string) error {
+	if err := d.clearLogs(shards); err != nil {
 		return err
 	}
 	reader, writer, err := os.Pipe()
@@ -151,7 +169,7 @@ func (d Dir) launch(ctx context.Context, lock *proc.Lock, self []string) error {
 	cmd := exec.Command(self[0], append(slices.Clone(self[1:]), "supervise", "--state-dir", d.String())...)
 	cmd.ExtraFiles = []*os.File{writer, lock.File()}
 	proc.Detach(cmd)
-	err = startLogged(cmd, d.Log("supervisor"))
+	err = startLogged(cmd, d.Log(nameSupervisor))
 	writer.Close()
 	if err != nil {
 		return err
@@ -173,26 +191,12 @@ func (d Dir) launch(ctx context.Context, lock *proc.Lock, self []string) error {
 		return fmt.Errorf("the cell was not started: %w", context.Cause(ctx))
 	case err != nil:
 		_ = cmd.Wait()
-		return fmt.Errorf("the supervisor ended before the cell was up; its log %s ends with:\n%s", d.Log("supervisor"), d.tail("supervisor"))
+		return fmt.Errorf("the supervisor ended before the cell was up; %s", d.logEnd(nameSupervisor))
 	case report.Error != "":
 		_ = cmd.Wait()
 		return fmt.Errorf("the cell did not come up: %s", report.Error)
 	}
 	return cmd.Process.Release()
-}
-
-// clearLogs empties the logs of the last run, so that they do not grow from run to run.
-func (d Dir) clearLogs() error {
-	files, err := os.ReadDir(d.file(dirLogs))
-	if err != nil {
-		return fmt.Errorf("logs: %w", err)
-	}
-	for _, f := range files {
-		if err := os.Remove(d.file(dirLogs + "/" + f.Name())); err != nil {
-			return fmt.Errorf("logs: %w", err)
-		}
-	}
-	return nil
 }
 
 // tail is the end of a log, as far as there is one.
@@ -204,13 +208,26 @@ func (d Dir) tail(process string) string {
 	return string(text[max(0, len(text)-logTail):])
 }
 
+// logEnd says what a log ends with. The log itself may be gone by the time that somebody reads this.
+func (d Dir) logEnd(process string) string {
+	if text := strings.TrimSpace(d.tail(process)); text != "" {
+		return fmt.Sprintf("its log %s ends with:\n%s", d.Log(process), text)
+	}
+	return fmt.Sprintf("its log %s is empty", d.Log(process))
+}
+
 // Down ends the cell that runs in d and waits for the last of its processes. Data stays, unless purge is
 // set. ErrNotRunning when none ran; the traces of one that died, and with purge the data, are then
-// removed nevertheless.
+// removed nevertheless. ErrNotState when d is no cell's directory; then nothing is touched.
 func (d Dir) Down(ctx context.Context, purge bool) error {
+	if unused, err := d.unused(); err != nil {
+		return err
+	} else if unused {
+		return fmt.Errorf("%w (%s)", ErrNotRunning, d)
+	}
 	r, err := d.traces()
 	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged):
 		return err
 	case err == nil && r.Supervisor.Alive():
 		if err := stop(ctx, r); err != nil {
@@ -218,9 +235,6 @@ func (d Dir) Down(ctx context.Context, purge bool) error {
 		}
 	default:
 		err = fmt.Errorf("%w (%s)", ErrNotRunning, d)
-	}
-	if _, absent := os.Stat(d.file(fileLock)); errors.Is(absent, fs.ErrNotExist) {
-		return err // nothing was ever here
 	}
 	lock, lockErr := d.lock()
 	if lockErr != nil {

@@ -16,6 +16,8 @@ func (*Lock) File() *os.File         { return nil }
 func Inherited(int, string) *os.File { return nil }
 func Detach(*exec.Cmd)               {}
 func Join(*exec.Cmd, int)            {}
+func Owns(os.FileInfo) bool          { return false }
+func IsNotDirectory(error) bool      { return false }
 func KillGroup() error               { return ErrUnsupported }
 func LeadsGroup() bool               { return false }
 func (Process) Kill() error          { return ErrUnsupported }

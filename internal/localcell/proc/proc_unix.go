@@ -46,6 +46,15 @@ func Inherited(fd int, name string) *os.File {
 // Release gives the lock back.
 func (l *Lock) Release() error { return l.file.Close() }
 
+// Owns says whether what info describes belongs to the user that this process acts as.
+func Owns(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
+
+// IsNotDirectory says whether err came of a path that leads through a file.
+func IsNotDirectory(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+
 // Detach makes cmd the leader of its own session, so that it outlives the terminal and its signals.
 func Detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
