@@ -146,6 +146,7 @@ var known = map[string]traits{
 	"AWS::ApiGatewayV2::Api":                           {rule: &ruleAPI},
 	"AWS::ApiGatewayV2::Integration":                   {rule: &ruleAPI, partOf: "ApiId"},
 	"AWS::ApiGatewayV2::Route":                         {rule: &ruleAPI, partOf: "ApiId"},
+	"AWS::AppSync::DataSource":                         {rule: &ruleAPI, partOf: "ApiId"},
 	"AWS::ApiGatewayV2::VpcLink":                       {rule: &ruleAPI},
 	"AWS::AppSync::GraphQLApi":                         {rule: &ruleAPI, name: "Name"},
 	"AWS::CloudFront::Distribution":                    {rule: &ruleAPI},
@@ -214,9 +215,29 @@ var known = map[string]traits{
 	"AWS::ApplicationInsights::Application":            {rule: &ruleOther, observer: true},
 }
 
+// transformed are types of macros, by the type that CloudFormation makes of them.
+var transformed = map[string]string{
+	"AWS::Serverless::Function":     typeFunction,
+	"AWS::Serverless::SimpleTable":  "AWS::DynamoDB::Table",
+	"AWS::Serverless::Api":          "AWS::ApiGateway::RestApi",
+	"AWS::Serverless::HttpApi":      "AWS::ApiGatewayV2::Api",
+	"AWS::Serverless::StateMachine": "AWS::StepFunctions::StateMachine",
+	"AWS::Serverless::LayerVersion": "AWS::Lambda::LayerVersion",
+	"AWS::Serverless::GraphQLApi":   "AWS::AppSync::GraphQLApi",
+}
+
 // traitsOf are the traits of a type, known or not.
 func traitsOf(typ string) traits {
 	if t, ok := known[typ]; ok {
+		return t
+	}
+	if t, ok := known[transformed[typ]]; ok {
+		if typ == "AWS::Serverless::StateMachine" || typ == "AWS::Serverless::GraphQLApi" || typ == "AWS::Serverless::Api" {
+			t.name = "Name"
+		}
+		return t
+	}
+	if t, ok := stateful[typ]; ok {
 		return t
 	}
 	return traits{rule: &ruleOther}

@@ -33,6 +33,16 @@ func TestDocumentedRules(t *testing.T) {
 			t.Errorf("docs/audit.md documents %s, which is no rule", m[1])
 		}
 	}
+	for typ, tr := range stateful {
+		if _, twice := known[typ]; twice || tr.rule.level != Error || !ids[tr.rule.id] {
+			t.Errorf("%s is on a data path and stands in known as well, or is judged by %s at %s", typ, tr.rule.id, tr.rule.level)
+		}
+	}
+	for typ, made := range transformed {
+		if traitsOf(typ).rule != known[made].rule || known[made].rule == nil {
+			t.Errorf("%s is not judged as %s, which it becomes", typ, made)
+		}
+	}
 	for typ, tr := range known {
 		if !ids[tr.rule.id] {
 			t.Errorf("the rule of %s, %s, is not in the list of rules", typ, tr.rule.id)

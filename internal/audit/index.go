@@ -244,6 +244,9 @@ func nameKeyOf(e env, typ, name string) nameKey {
 	if typ == "AWS::DynamoDB::GlobalTable" {
 		typ = "AWS::DynamoDB::Table" // one namespace
 	}
+	if made, ok := transformed[typ]; ok {
+		typ = made
+	}
 	switch traitsOf(typ).global {
 	case perAccount:
 		e.region = ""

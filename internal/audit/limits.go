@@ -89,7 +89,7 @@ func (g *graph) concurrency(opt Options) ([]Pool, []finding) {
 	var out []finding
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		if n.kind != resourceNode || n.typ != typeFunction && n.typ != "AWS::Serverless::Function" {
+		if n.kind != resourceNode || n.typ != typeFunction && transformed[n.typ] != typeFunction {
 			continue
 		}
 		v, ok := n.res.Properties.Get("ReservedConcurrentExecutions")

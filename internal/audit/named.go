@@ -149,6 +149,12 @@ func (b *builder) arn(i int, from int32, path []string, s string) {
 	if !ok || a.account == "aws" || a.service == "cloudformation" {
 		return // managed policies and the like are AWS's own
 	}
+	if a.service == "apigateway" { // …:lambda:path/2015-03-31/functions/ARN/invocations calls what ARN names
+		if _, inner, found := strings.Cut(a.resource, "/functions/arn:"); found {
+			b.arn(i, from, path, strings.TrimSuffix("arn:"+inner, "/invocations"))
+		}
+		return
+	}
 	typ, name, whole, ok := a.target()
 	if !ok {
 		if !strings.ContainsAny(s, "*?") {
