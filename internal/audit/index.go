@@ -34,6 +34,7 @@ type builder struct {
 	patterns  []patternUse
 	maybes    []maybe
 	literals  map[literal]map[int32]mention // by shard
+	ordered   []bool                        // by stack: whether its deployment order can hold back a shard
 	reviews   map[reviewKey]bool
 }
 
@@ -51,6 +52,7 @@ func build(in Input) *graph {
 	b.nest()
 	owners := b.addNodes()
 	b.addShards(owners)
+	b.addOrdered()
 	b.index()
 	for i := range stacks {
 		b.referStack(i)
@@ -180,6 +182,21 @@ func (b *builder) addShards(owners []place) {
 		b.nodes[i].shard = -1
 		if owners[i].ID != "" {
 			b.nodes[i].shard = seen[owners[i]]
+		}
+	}
+}
+
+// addOrdered finds the stacks whose deployment order can hold back a shard: one of its resources is in
+// the stack, or in a stack nested there. DependsOn orders one operation of one stack, so that what a
+// shared stack makes last keeps no shard's own stack waiting.
+func (b *builder) addOrdered() {
+	b.ordered = make([]bool, len(b.stacks))
+	for i := range b.nodes {
+		if b.nodes[i].shard < 0 {
+			continue
+		}
+		for s := int(b.nodes[i].stack); s >= 0 && !b.ordered[s]; s = b.parent[s] {
+			b.ordered[s] = true
 		}
 	}
 }

@@ -64,6 +64,9 @@ func (b *builder) referResource(i int, r *template.Resource) {
 	}
 	for _, id := range r.DependsOn {
 		if to, ok := b.resources[i][id]; ok {
+			if !b.ordered[i] {
+				continue
+			}
 			b.out[from] = append(b.out[from], edge{to: to, how: byOrder, bond: order, at: "DependsOn"})
 		} else {
 			b.review(reviewKey{&ruleUnresolved, s.File, r.ID, "DependsOn names " + quote(id) + ", which the template does not have"})
