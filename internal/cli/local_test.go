@@ -53,6 +53,8 @@ func TestLocalWrongUse(t *testing.T) {
 		{"none.yaml", []string{"up", "--worker", "worker", "--fleet", "none.yaml"}},
 		{"bad.yaml:1", []string{"up", "--worker", "worker", "--fleet", "bad.yaml"}},
 		{"--state-dir is empty", []string{"status", "--state-dir", ""}},
+		{"rate NaN", []string{"traffic", "--rate", "NaN"}},
+		{"rounds, concurrency", []string{"traffic", "--rounds", "0"}},
 		{"--tenants -1", []string{"traffic", "--tenants", "-1"}},
 		{"invalid argument", []string{"break", "s01", "--for", "long"}},
 	} {
@@ -115,7 +117,8 @@ func TestPrintTraffic(t *testing.T) {
 	var out bytes.Buffer
 	l := &local{app: &app{out: &out}}
 	report := traffic.Report{
-		Tenants: 200, Broken: "s07", Untouched: 175, Degraded: 24, FullyDown: 1, Asked: 200, Members: 25, FellBack: 7,
+		Tenants: 200, Broken: "s07", Untouched: 192, Degraded: 7, FullyDown: 1, Asked: 200, FellBack: 7,
+		ByPlacement: &traffic.Prediction{Degraded: 25, FullyDown: 2},
 		Requests: 1600, DuringBreak: 400, Failures: 3, FirstFailure: "PUT answered 503", Fallbacks: 9,
 		Acknowledged: 799, Lost: 2, Unread: 1, Seconds: 1.25, BreakSeconds: 0.5,
 		Calm: traffic.Latency{Median: 1, P99: 2.5, Max: 9}, Break: traffic.Latency{Median: 1.5, P99: 3, Max: 4},
@@ -125,7 +128,8 @@ func TestPrintTraffic(t *testing.T) {
 	}
 	got := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"tenants 200", "untouched 175 87.5 %", "degraded 24 12.0 %", "25", "7 needed a second shard", "fully down 1 0.5 %",
+		"tenants 200", "untouched 192 96.0 %", "degraded 7 3.5 %: served", "fully down 1 0.5 %: of 200 that asked",
+		"by placement, not measured degraded 25 12.5 %: shard s07", "fully down 2 1.0 %: it is their only one",
 		"1600 in 1.2 s", "400 of them during the 0.5 s of the break", "failed 3", "PUT answered 503",
 		"9 times", "1.0 ms median; 99 % within 2.5 ms, all within 9.0 ms", "1.5 ms median", "acknowledged 799 each", "lost = 2", "1 could not be read back",
 		"ended the sending early",

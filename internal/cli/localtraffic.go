@@ -28,12 +28,22 @@ func localTraffic(l *local) *cobra.Command {
 and reads it back, with its own token. With --break, the shard is killed while requests are under way and
 stays down for at least one whole round. At the end every acknowledged write is read back and compared.
 
-Every figure is measured. Exit status 1 when an acknowledged write was lost, or when a tenant with several
-shards was fully down.`,
+Every figure is measured, except those under "by placement" (byPlacement in JSON), which are computed from
+the tenants' subsets: the tenants that have the shard in their subset and so may feel its failure. Degraded,
+as measured, are those that did feel something and were served: a request failed, or the router needed a
+second shard for it. The router soon learns which shard is down, so they are fewer. Fully down got no right
+answer at all: during the break, or without --break in the whole run.
+
+Exit status 1 when an acknowledged write was lost or could not be read back, when any request failed (all
+are idempotent), or when a tenant was fully down, with or without --break.`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if tenants < 0 {
 				return usagef("--tenants %d: want a number of tenants, or 0 for all", tenants)
+			}
+			numbers := traffic.Config{Rounds: rounds, Concurrency: concurrency, Rate: rate, Limit: limit, Broken: broken}
+			if err := numbers.CheckNumbers(); err != nil {
+				return usagef("%w", err)
 			}
 			d, r, err := l.find()
 			if err != nil {
@@ -95,11 +105,17 @@ func (l *local) printTraffic(r *traffic.Report, asJSON bool) error {
 	w := tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
 	share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(r.Tenants)) }
 	fmt.Fprintf(w, "tenants\t%d\t\n", r.Tenants)
-	if r.Broken != "" {
-		fmt.Fprintf(w, "  untouched\t%d\t%s\n", r.Untouched, share(r.Untouched))
-		fmt.Fprintf(w, "  degraded\t%d\t%s: shard %s is a member of the subsets of %d, and %d needed a second shard\n",
-			r.Degraded, share(r.Degraded), r.Broken, r.Members, r.FellBack)
-		fmt.Fprintf(w, "  fully down\t%d\t%s of the %d that asked during the break\n", r.FullyDown, share(r.FullyDown), r.Asked)
+	fmt.Fprintf(w, "  untouched\t%d\t%s\n", r.Untouched, share(r.Untouched))
+	fmt.Fprintf(w, "  degraded\t%d\t%s: served, but a request failed or needed a second shard\n", r.Degraded, share(r.Degraded))
+	if r.Broken == "" {
+		fmt.Fprintf(w, "  fully down\t%d\t%s: no request was answered\n", r.FullyDown, share(r.FullyDown))
+	} else {
+		fmt.Fprintf(w, "  fully down\t%d\t%s: of %d that asked during the break, none was answered\n", r.FullyDown, share(r.FullyDown), r.Asked)
+	}
+	if p := r.ByPlacement; p != nil {
+		fmt.Fprintf(w, "by placement, not measured\t\t\n")
+		fmt.Fprintf(w, "  degraded\t%d\t%s: shard %s is in their subset\n", p.Degraded, share(p.Degraded), r.Broken)
+		fmt.Fprintf(w, "  fully down\t%d\t%s: it is their only one\n", p.FullyDown, share(p.FullyDown))
 	}
 	fmt.Fprintf(w, "requests\t%d\tin %.1f s", r.Requests, r.Seconds)
 	if r.Broken != "" {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Report is what was measured. Counts of tenants add up: Untouched + Degraded + FullyDown = Tenants.
+// Report is what was measured, but for ByPlacement. Counts of tenants add up: Untouched + Degraded +
+// FullyDown = Tenants.
 type Report struct {
 	Tenants int    `json:"tenants"`
 	Broken  string `json:"broken,omitempty"` // the shard
-	// Untouched felt nothing: the shard is no member of their subset, and no request of theirs failed or
-	// needed a fallback.
+	// Untouched felt nothing: no request of theirs failed or needed a second shard.
 	Untouched int `json:"untouched"`
-	// Degraded could feel something and were served: all others that are not fully down.
+	// Degraded felt something and were served: a request failed or needed a second shard, and they are not
+	// fully down.
 	Degraded int `json:"degraded"`
-	// FullyDown got no answer to any request that they sent during the break.
+	// FullyDown got no right answer to any request that they sent: during the break, or without one in the
+	// whole run.
 	FullyDown int `json:"fullyDown"`
-	// FullyDownOfSeveral are those of them that have more than one shard.
-	FullyDownOfSeveral int `json:"fullyDownOfSeveral"`
 	// Asked is the number of tenants that sent at least one request wholly during the break.
 	Asked int `json:"askedDuringBreak"`
-	// Members is the number of tenants whose subset holds the shard, as placement computes.
-	Members int `json:"membersByPlacement"`
 	// FellBack is the number of tenants for which the router asked a second shard, as it counted.
 	FellBack int `json:"fellBack"`
+	// ByPlacement is what the placement scheme computes for the failure of the shard; nil without a break.
+	ByPlacement *Prediction `json:"byPlacement,omitempty"`
 
 	Requests     int     `json:"requests"`
 	DuringBreak  int     `json:"requestsDuringBreak"` // sent and answered wholly within it
@@ -42,8 +42,14 @@ type Report struct {
 	Break        Latency `json:"break,omitzero"` // requests wholly during it
 	FirstFailure string  `json:"firstFailure,omitempty"`
 
-	touched []bool // by tenant: a request failed, or the shard is a member
+	touched []bool // by tenant: a request failed or needed a second shard
 	down    []bool // by tenant
+}
+
+// Prediction is computed from the tenants' subsets alone. Nothing in it was measured.
+type Prediction struct {
+	Degraded  int `json:"degraded"`  // tenants whose subset holds the shard; FullyDown included
+	FullyDown int `json:"fullyDown"` // tenants whose only shard it is
 }
 
 // Latency is how long requests took, from when they were due to their last byte.
@@ -62,7 +68,8 @@ func (r *run) report(complete bool) *Report {
 		Tenants: n, Broken: r.Broken, Complete: complete,
 		Requests: len(r.samples), Acknowledged: len(r.orders), touched: make([]bool, n), down: make([]bool, n),
 	}
-	asked, answered := make([]bool, n), make([]bool, n)
+	asked := make([]bool, n)                           // during the break
+	sent, answered := make([]bool, n), make([]bool, n) // in what FullyDown is about
 	var calm, during []time.Duration
 	for _, s := range r.samples {
 		if s.err != nil {
@@ -75,32 +82,38 @@ func (r *run) report(complete bool) *Report {
 		if s.wrong {
 			out.WrongReads++
 		}
-		if r.from.IsZero() || s.begun.Before(r.from) || s.over.After(r.to) {
+		inBreak := !r.from.IsZero() && !s.begun.Before(r.from) && !s.over.After(r.to)
+		if inBreak || r.Broken == "" {
+			sent[s.tenant] = true
+			answered[s.tenant] = answered[s.tenant] || s.err == nil
+		}
+		if !inBreak {
 			calm = append(calm, s.over.Sub(s.due))
 			continue
 		}
 		during = append(during, s.over.Sub(s.due))
 		asked[s.tenant] = true
-		answered[s.tenant] = answered[s.tenant] || s.err == nil
 	}
 	out.DuringBreak, out.Calm, out.Break = len(during), latency(calm), latency(during)
 	if !r.from.IsZero() {
 		out.BreakSeconds = r.to.Sub(r.from).Seconds()
 	}
+	if r.Broken != "" {
+		out.ByPlacement = &Prediction{}
+	}
 	for i, t := range r.Tenants {
 		if r.Broken != "" && t.isMember(r.Broken) {
-			out.Members++
-			out.touched[i] = true
+			out.ByPlacement.Degraded++
+			if len(t.Subset) == 1 {
+				out.ByPlacement.FullyDown++
+			}
 		}
 		if asked[i] {
 			out.Asked++
 		}
-		if asked[i] && !answered[i] {
+		if sent[i] && !answered[i] {
 			out.down[i] = true
 			out.FullyDown++
-			if len(t.Subset) > 1 {
-				out.FullyDownOfSeveral++
-			}
 		}
 	}
 	out.classify()
@@ -137,8 +150,8 @@ func (r *Report) classify() {
 	}
 }
 
-// Fault says what must not have happened: an acknowledged write lost, or a tenant with several shards
-// fully down although one broke. Nil when neither did.
+// Fault says what must not have happened: an acknowledged write lost, an idempotent request failed, a
+// tenant fully down. Nil when none did.
 func (r *Report) Fault() error {
 	var errs []error
 	if r.Lost > 0 {
@@ -147,8 +160,11 @@ func (r *Report) Fault() error {
 	if r.WrongReads > 0 {
 		errs = append(errs, fmt.Errorf("%d reads missed an acknowledged write", r.WrongReads))
 	}
-	if r.FullyDownOfSeveral > 0 {
-		errs = append(errs, fmt.Errorf("%d tenants with several shards were fully down while one shard was", r.FullyDownOfSeveral))
+	if r.FullyDown > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d tenants were fully down", r.FullyDown, r.Tenants))
+	}
+	if r.Failures > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d requests failed, all of them idempotent; the first: %s", r.Failures, r.Requests, r.FirstFailure))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,6 @@
 // Package traffic sends real tenant traffic to a running cell, has a shard broken half-way when asked,
-// and says what each tenant felt. Every figure in its report was measured; what placement predicts
-// stands beside it under its own name.
+// and says what each tenant felt. Every figure in its report was measured, except what stands under
+// byPlacement, which is computed.
 //
 // A tenant writes one order and reads it back in each round, with its own token. Orders of a run are
 // never written twice, so that at the end every acknowledged one must be there as it was sent.
@@ -52,11 +52,22 @@ type Config struct {
 
 // Check says what is wrong with the numbers.
 func (c Config) Check() error {
-	switch {
-	case len(c.Tenants) == 0:
+	if len(c.Tenants) == 0 {
 		return errors.New("no tenants to send traffic for")
-	case c.Rounds < 1 || c.Concurrency < 1 || c.Rate < 0 || c.Limit <= 0:
-		return errors.New("rounds, concurrency and time limit: want at least 1; rate: at least 0")
+	}
+	return c.CheckNumbers()
+}
+
+// Bounds of a rate other than 0, in turns a second.
+const minRate, maxRate = 0.001, 1e6
+
+// CheckNumbers is Check before the tenants are known.
+func (c Config) CheckNumbers() error {
+	switch {
+	case c.Rounds < 1 || c.Concurrency < 1 || c.Limit <= 0:
+		return errors.New("rounds, concurrency and time limit: want at least 1")
+	case c.Rate != 0 && !(c.Rate >= minRate && c.Rate <= maxRate): // NaN is in no range
+		return fmt.Errorf("rate %v: want 0 for as fast as it goes, or %v to %.0f turns a second", c.Rate, minRate, maxRate)
 	case c.Broken != "" && c.Rounds < MinBreakRounds:
 		return fmt.Errorf("%d rounds: a break needs at least %d, so that one lies wholly in it", c.Rounds, MinBreakRounds)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -120,7 +121,7 @@ func TestCalmTraffic(t *testing.T) {
 	c.Broken, c.Rounds = "", 1
 	r := run1(t, c)
 	if r.Tenants != tenants || r.Untouched != tenants || r.Requests != 2*tenants || r.Acknowledged != tenants ||
-		r.Failures != 0 || r.Lost != 0 || !r.Complete || r.DuringBreak != 0 || f.breaks != 0 || r.Fault() != nil {
+		r.Failures != 0 || r.Lost != 0 || r.ByPlacement != nil || !r.Complete || r.DuringBreak != 0 || f.breaks != 0 || r.Fault() != nil {
 		t.Errorf("report %+v", r)
 	}
 	if r.Calm.Median <= 0 || r.Calm.Median > r.Calm.P99 || r.Calm.P99 > r.Calm.Max {
@@ -135,7 +136,7 @@ func TestABreakThatNobodyFeels(t *testing.T) {
 	f := &fakeCell{}
 	c := f.config(t)
 	r := run1(t, c)
-	if r.Members != 5 || r.Degraded != 5 || r.Untouched != tenants-5 || r.FellBack != 0 || r.FullyDown != 0 || r.Fault() != nil {
+	if *r.ByPlacement != (Prediction{Degraded: 5}) || r.Degraded != 0 || r.Untouched != tenants || r.FellBack != 0 || r.FullyDown != 0 || r.Fault() != nil {
 		t.Errorf("report %+v", r)
 	}
 	// Every tenant had at least one round that lies wholly in the break, and at least one outside.
@@ -168,8 +169,8 @@ func TestFallbacksAreTheRoutersCount(t *testing.T) {
 	if r.FellBack != 2 || r.Fallbacks != 1+f.fellBack["t01"] || f.fellBack["t01"] == 0 {
 		t.Errorf("%d tenants fell back, %d times; want 2 and %d", r.FellBack, r.Fallbacks, 1+f.fellBack["t01"])
 	}
-	if r.Members != 5 || r.Degraded != 6 {
-		t.Errorf("%d members, %d degraded; want 5 and 6", r.Members, r.Degraded)
+	if r.ByPlacement.Degraded != 5 || r.Degraded != 2 {
+		t.Errorf("%d degraded by placement, %d measured; want 5 and 2", r.ByPlacement.Degraded, r.Degraded)
 	}
 }
 
@@ -178,17 +179,31 @@ func TestFullyDown(t *testing.T) {
 	c := f.config(t)
 	c.Tenants[2].Subset = []string{"s01"} // has but one
 	r := run1(t, c)
-	if r.FullyDown != 2 || r.FullyDownOfSeveral != 1 || r.Degraded != 3 || r.Failures < 4 || r.FirstFailure == "" {
+	if r.FullyDown != 2 || *r.ByPlacement != (Prediction{Degraded: 5, FullyDown: 1}) || r.Degraded != 0 || r.Failures < 4 || r.FirstFailure == "" {
 		t.Errorf("report %+v", r)
 	}
-	if r.Fault() == nil {
-		t.Error("a tenant of two shards was fully down, and nothing is at fault")
+	if err := r.Fault(); err == nil || !strings.Contains(err.Error(), "2 of 20 tenants were fully down") {
+		t.Errorf("fault: %v", err)
 	}
-	f = &fakeCell{fail: func(token string, broken bool) bool { return broken && token == "token-t02" }}
+}
+
+// TestFullyDownWithoutABreak counts over the whole run.
+func TestFullyDownWithoutABreak(t *testing.T) {
+	f := &fakeCell{fail: func(token string, _ bool) bool { return token == "token-t07" }}
+	c := f.config(t)
+	c.Broken, c.Rounds = "", 2
+	r := run1(t, c)
+	if r.FullyDown != 1 || r.Failures != 4 || r.Untouched != tenants-1 {
+		t.Errorf("report %+v", r)
+	}
+	if err := r.Fault(); err == nil || !strings.Contains(err.Error(), "1 of 20 tenants were fully down") || !strings.Contains(err.Error(), "4 of 80 requests failed") {
+		t.Errorf("fault: %v", err)
+	}
+	f = &fakeCell{fail: func(string, bool) bool { return true }}
 	c = f.config(t)
-	c.Tenants[2].Subset = []string{"s01"}
-	if r := run1(t, c); r.FullyDown != 1 || r.Fault() != nil {
-		t.Errorf("a tenant of one shard was down: %+v, %v", r, r.Fault())
+	c.Broken, c.Rounds = "", 1
+	if r := run1(t, c); r.FullyDown != tenants || r.Fault() == nil {
+		t.Errorf("everything failed: %+v, fault %v", r, r.Fault())
 	}
 }
 
@@ -203,7 +218,7 @@ func TestOneAnswerIsEnoughNotToBeDown(t *testing.T) {
 	}}
 	c := f.config(t)
 	c.Rounds = 8
-	if r := run1(t, c); r.FullyDown != 0 || r.Failures == 0 || r.Degraded != 5 {
+	if r := run1(t, c); r.FullyDown != 0 || r.Failures == 0 || r.Degraded != 1 || r.Fault() == nil {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -216,7 +231,7 @@ func TestAFailureOutsideTheSubsetIsNoBystander(t *testing.T) {
 		}
 		return failed
 	}}
-	if r := run1(t, f.config(t)); r.Failures != 1 || r.Degraded != 6 || r.Untouched != tenants-6 {
+	if r := run1(t, f.config(t)); r.Failures != 1 || r.Degraded != 1 || r.Untouched != tenants-1 || r.Fault() == nil {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -353,6 +368,9 @@ func TestCheck(t *testing.T) {
 		"few rounds":     func(c *Config) { c.Rounds = MinBreakRounds - 1 },
 		"no concurrency": func(c *Config) { c.Concurrency = 0 },
 		"negative rate":  func(c *Config) { c.Rate = -1 },
+		"no number":      func(c *Config) { c.Rate = math.NaN() },
+		"no end of rate": func(c *Config) { c.Rate = math.Inf(1) },
+		"tiny rate":      func(c *Config) { c.Rate = 1e-300 },
 		"no time":        func(c *Config) { c.Limit = 0 },
 	} {
 		c := f.config(t)
