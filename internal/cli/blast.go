@@ -112,8 +112,9 @@ func subsetsOf(tenants []string, subsets placement.Subsets) iter.Seq[[]int] {
 func parseShards(list string) ([]int, error) {
 	var shards []int
 	for _, field := range strings.Split(list, ",") {
-		n, err := strconv.ParseUint(strings.TrimSpace(field), 10, 31)
-		if err != nil {
+		text := strings.TrimSpace(field)
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || len(text) > 1 && text[0] == '0' {
 			return nil, usagef("--failed: %q is no index of a shard: write indices from 0, separated by commas, as 3,7", field)
 		}
 		shards = append(shards, int(n))

@@ -56,6 +56,8 @@ func TestBlastRefuses(t *testing.T) {
 		{[]string{"--tenants-file", good, "--failed", ""}, `error: --failed: "" is no index of a shard: write indices from 0, separated by commas, as 3,7`},
 		{[]string{"--tenants-file", good, "--failed", "3,"}, `error: --failed: "" is no index`},
 		{[]string{"--tenants-file", good, "--failed", "s03"}, `error: --failed: "s03" is no index`},
+		{[]string{"--tenants-file", good, "--failed", "01"}, `error: --failed: "01" is no index`},
+		{[]string{"--tenants-file", good, "--failed", "0x1"}, `error: --failed: "0x1" is no index`},
 		{[]string{"--tenants-file", good, "--failed", "-1"}, `error: --failed: "-1" is no index`},
 		{[]string{"--tenants-file", good, "--failed", "4294967299"}, `error: --failed: "4294967299" is no index`},
 		{[]string{"--tenants-file", good, "--failed", "16"}, "error: --failed: not a set of shards that can fail: shard 16 does not exist, shards are 0 to 15"},

@@ -1,6 +1,6 @@
 // Package cli is the command line of cellwall, a file per command. Data goes to standard output,
 // everything else to standard error. Exit status: 0 done, 1 failed, 2 wrong use (flags, files,
-// configuration), 3 found something or refused.
+// configuration), 3 found something or refused, 128 and its number when a signal ended the command.
 package cli
 
 import (
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 )
@@ -25,6 +26,7 @@ type app struct {
 	in        io.Reader
 	out, err  io.Writer
 	fleetFile string
+	watching  atomic.Bool // see watches
 }
 
 // exitError carries an exit status other than ExitFailed, with an optional hint on what to do.
@@ -58,7 +60,8 @@ func hint(err error, format string, args ...any) error {
 	return e
 }
 
-// Run runs one command line and returns its exit status.
+// Run runs one command line and returns its exit status. When ctx ends, the command may go on for as long
+// as the caller lives, if it has nothing to leave in order; the caller is to exit then.
 func Run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
 	a := &app{in: in, out: out, err: errw}
 	root := a.root()
@@ -66,19 +69,15 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errw)
-	err := root.ExecuteContext(ctx)
+	err := a.untilInterrupted(ctx, func() error { return root.ExecuteContext(ctx) })
 	if err == nil {
 		return ExitDone
 	}
 	fmt.Fprintln(errw, "error:", err)
-	var e *exitError
-	if errors.As(err, &e) {
-		if e.hint != "" {
-			fmt.Fprintln(errw, "hint:", e.hint)
-		}
-		return e.code
+	if e, ok := errors.AsType[*exitError](err); ok && e.hint != "" {
+		fmt.Fprintln(errw, "hint:", e.hint)
 	}
-	return ExitFailed
+	return statusOf(err)
 }
 
 func (a *app) root() *cobra.Command {
@@ -88,8 +87,13 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noCommand,
+		Version:       version(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: a.namedFleet,
 	}
+	root.SetVersionTemplate("cellwall {{.Version}}\n")
+	root.SetHelpCommand(helpCommand())
 	root.PersistentFlags().StringVar(&a.fleetFile, "fleet", "fleet.yaml", "the fleet's description")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hint(usagef("%w", err), "see %s --help", cmd.CommandPath())

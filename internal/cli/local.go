@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell"
 )
 
@@ -65,6 +66,7 @@ func (l *local) hidden(name string, run func(context.Context, localcell.Dir, []s
 			if err != nil {
 				return err
 			}
+			l.watches()
 			return run(cmd.Context(), d, self)
 		},
 	}
@@ -143,6 +145,7 @@ in the state directory already, or when one lies there that places its tenants d
 				return err
 			}
 			stop := heartbeat(l.err, fmt.Sprintf("starting cell %s with %s", plan.Cell, count(len(plan.Topology.Shards), "shard")))
+			l.watches() // what it has started must not stay
 			r, added, err := d.Up(cmd.Context(), plan, tenants.tenants, self)
 			stop()
 			if err != nil {
@@ -253,6 +256,7 @@ the next up, unless --purge is given. Exit status 0, too, when none is running.`
 				return err
 			}
 			stop := heartbeat(l.err, "ending the cell")
+			l.watches()
 			err = d.Down(cmd.Context(), purge)
 			stop()
 			if errors.Is(err, localcell.ErrNotRunning) {
@@ -274,6 +278,9 @@ func localToken(l *local) *cobra.Command {
 128 bytes gets one; whether the tenant exists is for the router to find out.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !directory.ValidTenant(args[0]) {
+				return usagef("TENANT %q: want 1 to 128 bytes of UTF-8", args[0])
+			}
 			_, r, err := l.find()
 			if err != nil {
 				return err

@@ -53,7 +53,7 @@ func TestLocalWrongUse(t *testing.T) {
 		{"none.yaml", []string{"up", "--worker", "worker", "--fleet", "none.yaml"}},
 		{"bad.yaml:1", []string{"up", "--worker", "worker", "--fleet", "bad.yaml"}},
 		{"--state-dir is empty", []string{"status", "--state-dir", ""}},
-		{"rate NaN", []string{"traffic", "--rate", "NaN"}},
+		{"want a number in decimal", []string{"traffic", "--rate", "NaN"}},
 		{"rounds, concurrency", []string{"traffic", "--rounds", "0"}},
 		{"--tenants -1", []string{"traffic", "--tenants", "-1"}},
 		{"invalid argument", []string{"break", "s01", "--for", "long"}},
@@ -119,7 +119,7 @@ func TestPrintTraffic(t *testing.T) {
 	report := traffic.Report{
 		Tenants: 200, Broken: "s07", Untouched: 192, Degraded: 7, FullyDown: 1, Asked: 200, FellBack: 7,
 		ByPlacement: &traffic.Prediction{Degraded: 25, FullyDown: 2},
-		Requests: 1600, DuringBreak: 400, Failures: 3, FirstFailure: "PUT answered 503", Fallbacks: 9,
+		Requests:    1600, DuringBreak: 400, Failures: 3, FirstFailure: "PUT answered 503", Fallbacks: 9,
 		Acknowledged: 799, Lost: 2, Unread: 1, Seconds: 1.25, BreakSeconds: 0.5,
 		Calm: traffic.Latency{Median: 1, P99: 2.5, Max: 9}, Break: traffic.Latency{Median: 1.5, P99: 3, Max: 4},
 	}

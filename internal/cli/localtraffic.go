@@ -76,6 +76,7 @@ are idempotent), or when a tenant was fully down, with or without --break.`,
 			if err := config.Check(); err != nil {
 				return usagef("%w", err)
 			}
+			l.watches() // a broken shard is to come back
 			report, err := traffic.Run(cmd.Context(), config)
 			if report != nil {
 				if printErr := l.printTraffic(report, asJSON); err == nil {
@@ -88,10 +89,10 @@ are idempotent), or when a tenant was fully down, with or without --break.`,
 			return report.Fault()
 		},
 	}
-	cmd.Flags().IntVar(&tenants, "tenants", 0, "number of tenants, by order of their ids (0: all)")
-	cmd.Flags().IntVar(&rounds, "rounds", traffic.MinBreakRounds, "turns of each tenant; with --break at least 4")
-	cmd.Flags().IntVar(&concurrency, "concurrency", 16, "tenants served at once")
-	cmd.Flags().Float64Var(&rate, "rate", 0, "turns a second (0: each as soon as one before has ended)")
+	intVar(cmd.Flags(), &tenants, "tenants", 0, "number of tenants, by order of their ids (0: all)")
+	intVar(cmd.Flags(), &rounds, "rounds", traffic.MinBreakRounds, "turns of each tenant; with --break at least 4")
+	intVar(cmd.Flags(), &concurrency, "concurrency", 16, "tenants served at once")
+	floatVar(cmd.Flags(), &rate, "rate", 0, "turns a second (0: each as soon as one before has ended)")
 	cmd.Flags().DurationVar(&limit, "limit", time.Minute, "time after which no further turn begins")
 	cmd.Flags().StringVar(&broken, "break", "", "shard to break half-way")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -75,8 +75,8 @@ type placing struct {
 // give subsets that nobody asked for.
 func (p *placing) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.scheme, "scheme", "", fmt.Sprintf("placement scheme, %s or %s", placement.HMACv1, placement.RendezvousV1))
-	cmd.Flags().IntVar(&p.shards, "shards", 0, fmt.Sprintf("number of shards, 1 to %d", placement.MaxShards))
-	cmd.Flags().IntVar(&p.perTenant, "per-tenant", 0, "shards for each tenant, 1 to the number of shards")
+	intVar(cmd.Flags(), &p.shards, "shards", 0, fmt.Sprintf("number of shards, 1 to %d", placement.MaxShards))
+	intVar(cmd.Flags(), &p.perTenant, "per-tenant", 0, "shards for each tenant, 1 to the number of shards")
 	cmd.Flags().StringVar(&p.keyHex, "key-hex", "", "placement key in hexadecimal, for test vectors and experiments only")
 }
 

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Interrupted is the cause of a context that a signal has ended: the signal's number.
+type Interrupted int
+
+func (s Interrupted) Error() string { return fmt.Sprintf("interrupted by signal %d", int(s)) }
+
+// ExitSignal is what shells add to the number of the signal that ended a process: 130 is an interrupt.
+const ExitSignal = 128
+
+// watches says that the command, from now on, ends by itself when its context does, because it has
+// something to leave in order. All others are given up: they only read and print, and some of what they
+// read, such as a pipe that nobody writes to, cannot be waited for with a context.
+func (a *app) watches() { a.watching.Store(true) }
+
+// untilInterrupted runs a command and returns its error, or at once the cause for which ctx has ended,
+// unless the command watches that.
+func (a *app) untilInterrupted(ctx context.Context, run func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	if a.watching.Load() {
+		return <-done
+	}
+	return context.Cause(ctx)
+}
+
+// statusOf is the exit status that an error stands for.
+func statusOf(err error) int {
+	if s, ok := errors.AsType[Interrupted](err); ok {
+		return ExitSignal + int(s)
+	}
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	return ExitFailed
+}

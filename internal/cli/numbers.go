@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// intVar adds a flag for a whole number in plain decimal digits. The flag library's own would read 010
+// as eight and 0x10 as sixteen.
+func intVar(flags *pflag.FlagSet, p *int, name string, value int, usage string) {
+	*p = value
+	flags.Var((*wholeNumber)(p), name, usage)
+}
+
+// floatVar adds a flag for a number of 0 or more in plain decimal digits.
+func floatVar(flags *pflag.FlagSet, p *float64, name string, value float64, usage string) {
+	*p = value
+	flags.Var((*number)(p), name, usage)
+}
+
+type wholeNumber int
+
+var (
+	wholeForm = regexp.MustCompile(`^(?:0|-?[1-9][0-9]*)$`)
+	form      = regexp.MustCompile(`^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$`)
+)
+
+func (n *wholeNumber) Set(text string) error {
+	if !wholeForm.MatchString(text) {
+		return errors.New("want a whole number in decimal digits, without leading zeros")
+	}
+	i, err := strconv.Atoi(text)
+	*n = wholeNumber(i)
+	return err
+}
+
+func (n *wholeNumber) String() string { return strconv.Itoa(int(*n)) }
+func (n *wholeNumber) Type() string   { return "int" }
+
+type number float64
+
+func (n *number) Set(text string) error {
+	if !form.MatchString(text) {
+		return errors.New("want a number in decimal digits, such as 0.5 or 10")
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	*n = number(f)
+	return err
+}
+
+func (n *number) String() string { return strconv.FormatFloat(float64(*n), 'g', -1, 64) }
+func (n *number) Type() string   { return "float" }
