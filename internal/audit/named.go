@@ -23,6 +23,10 @@ func (b *builder) texts(i int, from int32, path []string, n template.Node) {
 			b.text(i, from, path, keys, s)
 			continue
 		}
+		if t.Cut() {
+			b.review(reviewKey{&ruleUnread, b.stacks[i].File, b.nodes[from].id,
+				"the text at " + strings.Join(path, ".") + " has more alternatives, length or depth than is evaluated: the rest of it was not seen"})
+		}
 		for _, part := range t {
 			if part.Hole == "" {
 				b.fragment(i, from, path, keys, part.Literal)

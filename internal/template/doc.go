@@ -9,7 +9,8 @@
 //     input; no node is deeper than MaxDepth, and a key that stands twice in one object is an error.
 //  3. EveryReference: each Ref, Fn::GetAtt, Fn::Sub variable, Fn::ImportValue and Fn::GetStackOutput
 //     anywhere in a value is reported exactly once, with the path that leads to it.
-//  4. BoundedEvaluation: Eval ends for every node, with at most MaxAlternatives texts, none that it
-//     puts together longer than MaxText bytes; what it cannot know is a hole in the text, never a guess.
+//  4. BoundedEvaluation: Eval ends for every node, after MaxWork values at most, with at most
+//     MaxAlternatives texts, none that it puts together longer than MaxText bytes; what it cannot know is
+//     a hole in the text, never a guess.
 //  5. SubLiteral: a string without "${" evaluates to itself, and "${!x}" to "${x}".
 package template

@@ -10,8 +10,26 @@ import (
 const (
 	MaxAlternatives = 16       // texts that one expression may stand for
 	MaxText         = 64 << 10 // bytes of one text
+	MaxWork         = 2048     // values that one evaluation looks at
 	maxParts        = 256      // pieces of one text
 )
+
+// The holes of what was cut at a bound. What they stand for was not seen, which is worth telling.
+const (
+	cutAlternatives = "too many alternatives"
+	cutText         = "a text that is too long"
+	cutWork         = "an expression that is too large"
+)
+
+// Cut says whether a part of the text was not evaluated because of a bound.
+func (t Text) Cut() bool {
+	for _, p := range t {
+		if p.Hole == cutAlternatives || p.Hole == cutText || p.Hole == cutWork {
+			return true
+		}
+	}
+	return false
+}
 
 // Part is one piece of a text: literal, or a hole when Hole is not "".
 type Part struct {
@@ -54,8 +72,19 @@ type Scope struct {
 }
 
 // Eval is the texts that an expression may stand for: more than one where a condition decides. What
-// only a deployment knows is a hole.
-func (s Scope) Eval(n Node) []Text {
+// only a deployment knows is a hole, and so is what lies beyond MaxWork values.
+func (s Scope) Eval(n Node) []Text { return (&evaluation{Scope: s, left: MaxWork}).eval(n) }
+
+// evaluation is one call of Eval.
+type evaluation struct {
+	Scope
+	left int // values that may still be looked at
+}
+
+func (s *evaluation) eval(n Node) []Text {
+	if s.left--; s.left < 0 {
+		return hole(cutWork)
+	}
 	if t, ok := n.Scalar(); ok {
 		return literal(t)
 	}
@@ -74,18 +103,22 @@ func (s Scope) Eval(n Node) []Text {
 	case "Fn::Join":
 		return s.join(arg)
 	case "Fn::Base64":
-		return s.Eval(arg) // what it says matters here, not how it travels
+		return s.eval(arg) // what it says matters here, not how it travels
 	case "Fn::Select":
 		if arg.kind == List && arg.Len() == 2 {
 			if i, ok := s.index(arg.At(0)); ok {
 				if items, ok := s.list(arg.At(1)); ok && i < len(items) {
-					return s.Eval(items[i])
+					return s.eval(items[i])
 				}
 			}
 		}
 	case "Fn::If":
 		if arg.kind == List && arg.Len() == 3 {
-			return capped(append(s.Eval(arg.At(1)), s.Eval(arg.At(2))...))
+			ts := s.eval(arg.At(1))
+			if len(ts) == MaxAlternatives {
+				return capped(append(ts[:len(ts):len(ts)], Text{{Hole: cutAlternatives}}))
+			}
+			return capped(append(ts[:len(ts):len(ts)], s.eval(arg.At(2))...))
 		}
 	case "Fn::FindInMap":
 		if v, ok := s.findInMap(arg); ok {
@@ -125,7 +158,7 @@ func (s Scope) ref(name string) []Text {
 	return hole(name)
 }
 
-func (s Scope) sub(arg Node) []Text {
+func (s *evaluation) sub(arg Node) []Text {
 	str, vars, ok := subArgs(arg)
 	if !ok {
 		return hole("Fn::Sub")
@@ -138,7 +171,7 @@ func (s Scope) sub(arg Node) []Text {
 			var seen bool
 			if next, seen = known[part.Var]; !seen {
 				if v, own := vars.Get(part.Var); own {
-					next = s.Eval(v)
+					next = s.eval(v)
 				} else if strings.Contains(part.Var, ".") {
 					next = hole(part.Var)
 				} else {
@@ -152,7 +185,7 @@ func (s Scope) sub(arg Node) []Text {
 	return out
 }
 
-func (s Scope) join(arg Node) []Text {
+func (s *evaluation) join(arg Node) []Text {
 	if arg.kind != List || arg.Len() != 2 {
 		return hole("Fn::Join")
 	}
@@ -166,14 +199,14 @@ func (s Scope) join(arg Node) []Text {
 		if i > 0 {
 			out = product(out, literal(sep))
 		}
-		out = product(out, s.Eval(item))
+		out = product(out, s.eval(item))
 	}
 	return out
 }
 
 // list is the elements of a list expression: a literal list, a comma-separated parameter, or
 // Fn::Split of a known text.
-func (s Scope) list(n Node) ([]Node, bool) {
+func (s *evaluation) list(n Node) ([]Node, bool) {
 	if n.kind == List {
 		return n.items, true
 	}
@@ -188,7 +221,7 @@ func (s Scope) list(n Node) ([]Node, bool) {
 		}
 		text, sep = lit, ","
 	case fn == "Fn::Split" && arg.kind == List && arg.Len() == 2:
-		ts := s.Eval(arg.At(1))
+		ts := s.eval(arg.At(1))
 		lit, ok := ts[0].Literal()
 		if !ok || len(ts) > 1 {
 			return nil, false
@@ -207,8 +240,8 @@ func (s Scope) list(n Node) ([]Node, bool) {
 	return out, true
 }
 
-func (s Scope) index(n Node) (int, bool) {
-	ts := s.Eval(n)
+func (s *evaluation) index(n Node) (int, bool) {
+	ts := s.eval(n)
 	lit, ok := ts[0].Literal()
 	if !ok || len(ts) > 1 {
 		return 0, false
@@ -217,13 +250,13 @@ func (s Scope) index(n Node) (int, bool) {
 	return i, err == nil && i >= 0
 }
 
-func (s Scope) findInMap(arg Node) (string, bool) {
+func (s *evaluation) findInMap(arg Node) (string, bool) {
 	if s.Template == nil || arg.kind != List || arg.Len() < 3 {
 		return "", false
 	}
 	n := s.Template.Mappings
 	for i := range 3 {
-		ts := s.Eval(arg.At(i))
+		ts := s.eval(arg.At(i))
 		key, ok := ts[0].Literal()
 		if !ok || len(ts) > 1 {
 			return "", false
@@ -249,13 +282,13 @@ func product(a, b []Text) []Text {
 // capped replaces what does not fit by a hole, so that it shows up as unknown instead of vanishing.
 func capped(ts []Text) []Text {
 	if len(ts) > MaxAlternatives {
-		ts = append(ts[:MaxAlternatives-1:MaxAlternatives-1], Text{{Hole: "too many alternatives"}})
+		ts = append(ts[:MaxAlternatives-1:MaxAlternatives-1], Text{{Hole: cutAlternatives}})
 	}
 	return ts
 }
 
 // tooLong stands for a text beyond the bounds, whatever is joined to it.
-var tooLong = Text{{Hole: "a text that is too long"}}
+var tooLong = Text{{Hole: cutText}}
 
 func concat(x, y Text) Text {
 	if len(x) > 0 && x[0] == tooLong[0] {

@@ -207,3 +207,31 @@ func TestSubLiteral(t *testing.T) {
 		}
 	})
 }
+
+// TestBoundedWork holds that an expression that grows with each level it is nested is cut, says so, and
+// that a cut is no other hole.
+func TestBoundedWork(t *testing.T) {
+	v := Single("Ref", NewString("X"))
+	for range 14 {
+		v = Single("Fn::Join", NewList([]Node{NewString(""), NewList([]Node{v, NewString("-"), v})}))
+	}
+	e := evaluation{left: MaxWork}
+	if ts := e.eval(v); !ts[0].Cut() {
+		t.Errorf("%d levels are not cut: %d parts", 14, len(ts[0]))
+	}
+	if worked := MaxWork - e.left; worked > 4*MaxWork {
+		t.Errorf("%d values looked at, want about %d", worked, MaxWork)
+	}
+	deep := NewString("x")
+	for i := range 14 {
+		deep = Single("Fn::If", NewList([]Node{NewString("C"), deep, NewString(string(rune('a' + i)))}))
+	}
+	for _, text := range (Scope{}).Eval(deep) {
+		if _, ok := text.Literal(); !ok || text.Cut() {
+			t.Errorf("15 alternatives fit and are cut: %v", text)
+		}
+	}
+	if (Scope{}).Eval(Single("Ref", NewString("X")))[0].Cut() {
+		t.Error("an unknown parameter counts as cut")
+	}
+}
