@@ -81,6 +81,7 @@ type graph struct {
 	stacks []Stack
 	places []place // of the stacks
 	shards []Shard
+	scopes []template.Scope // of the stacks
 	nodes  []node
 	out    [][]edge
 	notes  []finding

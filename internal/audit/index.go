@@ -18,7 +18,6 @@ type nameKey struct {
 // builder builds the graph. Its maps find nodes by what references say.
 type builder struct {
 	*graph
-	scopes    []template.Scope
 	resources []map[string]int32 // by stack and logical id
 	params    []map[string]int32
 	outputs   []map[string]int32
@@ -107,6 +106,50 @@ func (b *builder) nest() {
 	for i := range b.stacks {
 		b.scopes = append(b.scopes, b.stacks[i].scope())
 	}
+	b.passValues()
+}
+
+// passValues gives each nested stack the parameter values that its parent passes, outermost first. What
+// the parent itself does not know is no value, and no reason to take the default instead.
+func (b *builder) passValues() {
+	var todo []int
+	for i, p := range b.parent {
+		if p < 0 {
+			todo = append(todo, i)
+		}
+	}
+	for ; len(todo) > 0; todo = todo[1:] {
+		p := todo[0]
+		for id, c := range b.nested[p] {
+			r := resourceOf(&b.stacks[p].Template, id)
+			if r == nil {
+				continue
+			}
+			todo = append(todo, c)
+			passed, _ := r.Properties.Get("Parameters")
+			sc := &b.scopes[c]
+			sc.Values, sc.Unknown = map[string]string{}, map[string]bool{}
+			for i := range passed.Len() {
+				if passed.Kind() != template.Map {
+					break
+				}
+				if v, ok := single(b.scopes[p].Eval(passed.At(i))); ok {
+					sc.Values[passed.Key(i)] = v
+				} else {
+					sc.Unknown[passed.Key(i)] = true
+				}
+			}
+		}
+	}
+}
+
+// resourceOf is the resource of that logical id, or nil.
+func resourceOf(t *template.Template, id string) *template.Resource {
+	i, ok := slices.BinarySearchFunc(t.Resources, id, func(r template.Resource, id string) int { return strings.Compare(r.ID, id) })
+	if !ok {
+		return nil
+	}
+	return &t.Resources[i]
 }
 
 func (b *builder) add(n node) int32 {

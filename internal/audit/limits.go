@@ -104,7 +104,7 @@ func (g *graph) concurrency(opt Options) ([]Pool, []finding) {
 		}
 		// of several texts the largest: a limit must hold for each
 		most, known := 0, true
-		for _, t := range g.stacks[n.stack].scope().Eval(v) {
+		for _, t := range g.scopes[n.stack].Eval(v) {
 			lit, isLit := t.Literal()
 			k, err := strconv.ParseFloat(lit, 64) // CDK writes whole numbers, others may write 20.0
 			if lit == "" && isLit {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"path"
 	"regexp"
 	"strings"
 
@@ -69,9 +70,13 @@ func placesOf(stacks []Stack) []place {
 			continue
 		}
 		prefix, id := "", ""
-		if m := shardStack.FindStringSubmatch(stacks[i].Name); m != nil {
+		name := stacks[i].Name
+		if stacks[i].Nested != nil { // a nested stack has its name from its parent
+			name, _, _ = strings.Cut(path.Base(stacks[i].File), ".")
+		}
+		if m := shardStack.FindStringSubmatch(name); m != nil {
 			prefix, id = m[1], m[2]
-		} else if m := coreStack.FindStringSubmatch(stacks[i].Name); m != nil {
+		} else if m := coreStack.FindStringSubmatch(name); m != nil {
 			prefix = m[1]
 		} else {
 			continue

@@ -59,7 +59,7 @@ func (b *builder) referResource(i int, r *template.Resource) {
 			b.use(i, from, u, []string{"Metadata"})
 		}
 	})
-	if r.Type == typeNested && !nests {
+	if (r.Type == typeNested || r.Type == "AWS::Serverless::Application") && !nests {
 		b.review(reviewKey{&ruleUnread, s.File, r.ID, "the template of this nested stack was not found"})
 	}
 	for _, id := range r.DependsOn {

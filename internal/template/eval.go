@@ -69,6 +69,8 @@ type Scope struct {
 	Pseudo map[string]string
 	// Values are parameter values given at deployment; they go before the template's defaults.
 	Values map[string]string
+	// Unknown are parameters that are given a value which is not known, so that no default holds.
+	Unknown map[string]bool
 }
 
 // Eval is the texts that an expression may stand for: more than one where a condition decides. What
@@ -138,7 +140,7 @@ func (s Scope) Value(p Parameter) (string, bool) {
 	if v, ok := s.Values[p.ID]; ok {
 		return v, true
 	}
-	return p.Default, p.HasDefault
+	return p.Default, p.HasDefault && !s.Unknown[p.ID]
 }
 
 func (s Scope) ref(name string) []Text {

@@ -73,8 +73,9 @@ type loader struct {
 	dirs   map[string]bool              // assemblies seen
 	assets map[string]map[string]string // by directory: file behind each asset hash
 	faults []error
-	broken error // of the file system
-	total  int64 // bytes read
+	broken error  // of the file system
+	total  int64  // bytes read
+	last   []byte // of the file read last, as far as it was
 }
 
 func (l *loader) fail(file string, err error) {
@@ -88,6 +89,7 @@ func (l *loader) fail(file string, err error) {
 
 // read reads a file that a manifest or a directory names.
 func (l *loader) read(file string, limit int64) ([]byte, bool) {
+	l.last = nil
 	if l.broken != nil {
 		return nil, false
 	}
@@ -119,6 +121,7 @@ func (l *loader) read(file string, limit int64) ([]byte, bool) {
 		l.broken = fmt.Errorf("%s: %w", file, err)
 		return nil, false
 	}
+	l.last = data
 	if l.total += int64(len(data)); l.total > maxTotal {
 		l.broken = &fault{file, fmt.Errorf("more than %d MiB in all", maxTotal>>20)}
 		return nil, false
@@ -271,10 +274,13 @@ func (l *loader) add(dir string, s audit.Stack, depth int) {
 	l.in.Stacks = append(l.in.Stacks, s)
 	for i := range t.Resources {
 		r := &t.Resources[i]
-		if r.Type != "AWS::CloudFormation::Stack" {
-			continue
+		at := dir
+		file, ok := l.local(dir, r)
+		if ok {
+			at = path.Dir(file)
+		} else if r.Type == "AWS::CloudFormation::Stack" {
+			file, ok = l.nested(dir, r)
 		}
-		file, ok := l.nested(dir, r)
 		if !ok {
 			continue // the audit names it as unread
 		}
@@ -286,7 +292,7 @@ func (l *loader) add(dir string, s audit.Stack, depth int) {
 			Name: s.Name + "/" + r.ID, Path: s.Path, File: file, Account: s.Account, Region: s.Region,
 			Tags: s.Tags, Nested: &audit.NestedIn{Name: s.Name, File: s.File, Resource: r.ID},
 		}
-		l.add(dir, child, depth+1)
+		l.add(at, child, depth+1)
 	}
 }
 
@@ -357,42 +363,4 @@ func (l *loader) decode(file string) (template.Node, bool) {
 func isYAML(file string) bool {
 	ext := path.Ext(file)
 	return ext == ".yaml" || ext == ".yml"
-}
-
-// bare reads a directory of templates. A stack's name is its file's up to the first dot.
-func (l *loader) bare() {
-	entries, err := fs.ReadDir(l.fsys, ".")
-	if err != nil {
-		l.broken = err
-		return
-	}
-	for _, e := range entries {
-		file := e.Name()
-		ext := path.Ext(file)
-		if e.IsDir() || strings.HasPrefix(file, ".") || ext != ".json" && ext != ".template" && !isYAML(file) {
-			continue
-		}
-		if len(l.in.Stacks) >= maxStacks {
-			l.fail(file, fmt.Errorf("more than %d stacks", maxStacks))
-			return
-		}
-		n, ok := l.decode(file)
-		if !ok {
-			continue
-		}
-		if !template.IsTemplate(n) {
-			l.in.Skipped = append(l.in.Skipped, file)
-			continue
-		}
-		t, err := template.Parse(n)
-		if err != nil {
-			l.fail(file, err)
-			continue
-		}
-		name, _, _ := strings.Cut(file, ".")
-		l.in.Stacks = append(l.in.Stacks, audit.Stack{Name: name, File: file, Template: t})
-	}
-	if len(l.in.Stacks) == 0 && len(l.faults) == 0 && l.broken == nil {
-		l.faults = append(l.faults, &fault{"", errors.New("no manifest.json of a cloud assembly and no CloudFormation template (.json, .yaml, .yml, .template)")})
-	}
 }

@@ -81,6 +81,14 @@ func TestLoadBare(t *testing.T) {
 		"orders-eu-1-core.template":          "\n  {\"Resources\": {}}",
 		"other.template":                     "Resources:\n",
 		"package.json":                       `{"name": "x"}`,
+		"tsconfig.json":                      "{ // comments\n}",
+		"k8s.yaml":                           "kind: A\n---\nkind: B\n",
+		"chart/templates/helm.yaml":          "{{ if .Values.x }}\n",
+		"sub/dir/orders-eu-1-shard-03.yaml":  "Resources: {}\n",
+		"node_modules/x/t.json":              empty,
+		"synthesized/manifest.json":          `{"artifacts": {}}`,
+		"synthesized/t.json":                 empty,
+		"1/2/3/4/5/6/7/8/9/t.json":           empty,
 		"notes.txt":                          "{",
 		".hidden.json":                       "{",
 		"sub/deeper.json":                    "{",
@@ -92,11 +100,14 @@ func TestLoadBare(t *testing.T) {
 	for _, s := range in.Stacks {
 		names = append(names, s.Name)
 	}
-	if got := strings.Join(names, " "); got != "orders-eu-1-core orders-eu-1-shard-01 orders-eu-1-shard-02 other" {
+	if got := strings.Join(names, " "); got != "orders-eu-1-core orders-eu-1-shard-01 orders-eu-1-shard-02 other orders-eu-1-shard-03" {
 		t.Errorf("stacks %s", got)
 	}
-	if got := strings.Join(in.Skipped, " "); got != "package.json" {
+	if got := strings.Join(in.Skipped, " "); got != "chart/templates/helm.yaml k8s.yaml package.json sub/deeper.json tsconfig.json" {
 		t.Errorf("skipped %s", got)
+	}
+	if len(in.Notes) != 2 || !strings.Contains(in.Notes[0].What, "deeper than 8") || in.Notes[1].File != "synthesized" {
+		t.Errorf("notes %+v", in.Notes)
 	}
 }
 
@@ -118,6 +129,9 @@ func TestLoadFaults(t *testing.T) {
 		"broken JSON":            {map[string]string{"x.json": `{"Resources": {`}, "x.json: 1:16: the text ends in the middle"},
 		"broken YAML":            {map[string]string{"x.yaml": "Resources:\n\t- x"}, "x.yaml: not YAML"},
 		"every fault at once":    {map[string]string{"x.json": `{`, "y.yaml": "Resources: []"}, "y.yaml: Resources is a list, want an object"},
+		"template in a circle":   {map[string]string{"a.yaml": "Resources: {N: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: ./b.yaml}}}", "b.yaml": "Resources: {N: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: a.yaml}}}"}, "stacks nested deeper than 16"},
+		"nothing but others":     {map[string]string{"x.json": "{ // no\n}"}, "x.json: 1:3: not JSON"},
+		"one broken of two":      {map[string]string{"x.yaml": "Resources: {}", "y.yaml": "Resources: ["}, "y.yaml: not YAML"},
 		"duplicate key":          {map[string]string{"x.yaml": "Resources:\n  A: {Type: T}\n  A: {Type: T}\n"}, `x.yaml: 3:3: "A": key stands twice in one object`},
 		"duplicate in JSON":      {map[string]string{"manifest.json": `{"artifacts": {}, "artifacts": {}}`}, `"artifacts": key stands twice`},
 		"alias bomb":             {map[string]string{"x.yaml": bomb + "Resources: {}\n"}, "values once aliases are expanded"},
