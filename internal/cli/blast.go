@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -26,7 +27,11 @@ func blastCommand(a *app) *cobra.Command {
 fully down included) when shards fail together, and the pairs of tenants that share a shard at all.
 
 Shards are named by their index from 0, as place prints them. Every tenant counts as one; loads in the
-file are checked and not used. With --json the answer is one object of counts.`,
+file are checked and not used.
+
+Very many tenants on very many shards each make the pairs too much to count, which is found out before the
+counting. Then the pairs are left out and the rest is printed; with --json, where one object has all five
+counts, the command refuses with status 2.`,
 		Example: `  cellwall blast --scheme rendezvous/v1 --shards 16 --per-tenant 2 --key-hex 6b --tenants-file tenants.csv --failed 3,7`,
 		Args:    exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,13 +48,17 @@ file are checked and not used. With --json the answer is one object of counts.`,
 			if err != nil {
 				return err
 			}
-			tenants, err := a.filePopulation(file)
+			tenants, err := a.filePopulation(file, placementID)
 			if err != nil {
 				return err
 			}
+			tenants.noteLong(a.err)
 			report, err := measure(p.shards, tenants.tenants, subsets, shards)
 			if err != nil {
 				return err
+			}
+			if report.tooCostly != nil && asJSON {
+				return hint(usagef("%w", report.tooCostly), "without --json the tenants that are fully down and degraded are counted, and the pairs are not")
 			}
 			if asJSON {
 				return json.NewEncoder(a.out).Encode(report)
@@ -71,6 +80,8 @@ type blastReport struct {
 	Degraded    int    `json:"degraded"`
 	Overlapping uint64 `json:"overlapping_pairs"`
 	Pairs       uint64 `json:"pairs"`
+
+	tooCostly error // why the last two are not counted
 }
 
 // measure counts over the subsets of these tenants.
@@ -83,9 +94,9 @@ func measure(shards int, tenants []string, subsets placement.Subsets, failed []i
 	if err != nil {
 		return nil, usagef("--failed: %w", err)
 	}
-	overlap, err := population.Overlap()
-	if err != nil {
-		return nil, usagef("%w", err)
+	overlap, err := population.Overlap() // which tells before any work that it would be too much
+	if err != nil && !errors.Is(err, blast.ErrTooLarge) {
+		return nil, err
 	}
 	return &blastReport{
 		Tenants:     population.Tenants(),
@@ -93,6 +104,7 @@ func measure(shards int, tenants []string, subsets placement.Subsets, failed []i
 		Degraded:    impact.Degraded,
 		Overlapping: overlap.Overlapping,
 		Pairs:       overlap.Pairs,
+		tooCostly:   err,
 	}, nil
 }
 
@@ -129,6 +141,10 @@ func (r *blastReport) print(w io.Writer, failed []int, shards int) error {
 	fmt.Fprintf(table, "failed\tshards %s of 0 to %d\n", joinInts(failed, ", "), shards-1)
 	fmt.Fprintf(table, "fully down\t%d\t%s\n", r.FullyDown, percentOf(uint64(r.FullyDown), uint64(r.Tenants)))
 	fmt.Fprintf(table, "degraded\t%d\t%s\n", r.Degraded, percentOf(uint64(r.Degraded), uint64(r.Tenants)))
+	if r.tooCostly != nil {
+		fmt.Fprintf(table, "pairs\tnot counted: %v\n", r.tooCostly)
+		return table.Flush()
+	}
 	fmt.Fprintf(table, "pairs that share a shard\t%d of %d\t%s\n", r.Overlapping, r.Pairs, percentOf(r.Overlapping, r.Pairs))
 	return table.Flush()
 }

@@ -164,9 +164,9 @@ in the state directory already, or when one lies there that places its tenants d
 // tenants reads the file; without one, the sample that comes with cellwall.
 func (l *local) tenants(file string) (*population, error) {
 	if file == "" {
-		return readPopulation(localcell.SampleTenants(), "the sample")
+		return readPopulation(localcell.SampleTenants(), "the sample", directoryID)
 	}
-	return l.filePopulation(file)
+	return l.filePopulation(file, directoryID)
 }
 
 func upError(err error) error {

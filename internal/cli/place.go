@@ -28,8 +28,8 @@ func placeCommand(a *app) *cobra.Command {
 from 0. Under rendezvous/v1 the shard with index i has the id that a cell with a count of shards gives
 it: s01, s02 and so on.
 
-A tenants file has one tenant a line, or is CSV with the header tenant,load; - is standard input. All of
-it is checked before the first line is printed. With --json each line is an object.
+A tenants file has one tenant a line, or is CSV with the header tenant,load; - is standard input. An id has
+1 to 4096 bytes of UTF-8, although a cell's directory takes no more than 128. All of the file is checked before the first line is printed. With --json each line is an object.
 
 All four placement flags must be given: another value of any of them gives other subsets.`,
 		Example: `  cellwall place --scheme hmac/v1 --shards 7 --per-tenant 2 --key-hex 73687566666c652d73686172642d7631 acme`,
@@ -42,6 +42,7 @@ All four placement flags must be given: another value of any of them gives other
 			if err != nil {
 				return err
 			}
+			tenants.noteLong(a.err)
 			return printSubsets(a.out, tenants.tenants, subsets, asJSON)
 		},
 	}
@@ -57,11 +58,11 @@ func (a *app) tenantsOf(cmd *cobra.Command, args []string, file string) (*popula
 	case fromFile && len(args) > 0:
 		return nil, usagef("tenants are named as arguments and in --tenants-file: use one of them")
 	case fromFile:
-		return a.filePopulation(file)
+		return a.filePopulation(file, placementID)
 	case len(args) == 0:
 		return nil, hint(usagef("no tenant is named"), "name tenants as arguments, or give --tenants-file FILE")
 	}
-	return namedPopulation(args)
+	return namedPopulation(args, placementID)
 }
 
 // placing is the flags that say how tenants are placed when there is no fleet to ask.

@@ -122,6 +122,71 @@ func TestPlaceRefuses(t *testing.T) {
 	}
 }
 
+// TestPlaceVectors runs all 160 published vectors of Recipe 12.1 through the command line.
+func TestPlaceVectors(t *testing.T) {
+	raw, err := os.ReadFile("../placement/testdata/recipe-12-1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []struct {
+		Tenant string `json:"tenant"`
+		N      int    `json:"n"`
+		K      int    `json:"k"`
+		Key    string `json:"key_hex"`
+		Shards []int  `json:"shards"`
+	}
+	if err := json.Unmarshal(raw, &vectors); err != nil || len(vectors) != 160 {
+		t.Fatalf("%d vectors, %v", len(vectors), err)
+	}
+	long, fromFile := 0, 0
+	for _, v := range vectors {
+		args := []string{"place", "--json", "--scheme", "hmac/v1", "--shards", fmt.Sprint(v.N), "--per-tenant", fmt.Sprint(v.K), "--key-hex", v.Key}
+		if strings.Contains(v.Tenant, "\x00") { // which no argument of a process can hold
+			fromFile++
+			args = append(args, "--tenants-file", tenantsFile(t, v.Tenant+"\n"))
+		} else {
+			args = append(args, "--", v.Tenant)
+		}
+		status, out, errw := command("", args...)
+		var line struct {
+			Tenant string
+			Shards []int
+		}
+		if err := json.Unmarshal([]byte(out), &line); status != ExitDone || err != nil || line.Tenant != v.Tenant || !slices.Equal(line.Shards, v.Shards) {
+			t.Errorf("%.40q of %d: status %d, %v, %s%s", v.Tenant, v.N, status, err, out, errw)
+		}
+		noted := strings.Contains(errw, "a cell's directory takes ids of 1 to 128 bytes")
+		if noted != (len(v.Tenant) > 128) {
+			t.Errorf("%.40q: standard error is %s", v.Tenant, errw)
+		}
+		if noted {
+			long++
+		}
+	}
+	if long == 0 || fromFile == 0 {
+		t.Errorf("%d vectors with a long id, %d with a NUL", long, fromFile)
+	}
+}
+
+// Placement has no limit of its own; the command line has one, for what is no id at all.
+func TestPlaceLongIDs(t *testing.T) {
+	most := strings.Repeat("x", 4096)
+	for _, c := range []struct {
+		ids, want string
+		status    int
+	}{
+		{most + "\n" + most[:200] + "\n" + most[:128] + "\n", "note: 2 ids of more than 128 bytes", ExitDone},
+		{most + "x\n", "standard input:1: the tenant's id is 4097 bytes long: write 1 to 4096 bytes", ExitUsage},
+		{most + most + most, "standard input:1: the line is longer than 8960 bytes", ExitUsage},
+		{"tenant,load\n\"" + strings.Repeat(`""`, 4096) + "\",1\n", "note: 1 id of more than", ExitDone},
+	} {
+		status, _, errw := command(c.ids, slices.Concat([]string{"place"}, placed, []string{"--tenants-file", "-"})...)
+		if status != c.status || strings.Count(errw, c.want) != 1 {
+			t.Errorf("%.20q…: status %d, %s; want %q", c.ids, status, errw, c.want)
+		}
+	}
+}
+
 // An output that cannot be written is a failure, and not wrong use.
 func TestPlaceBrokenOutput(t *testing.T) {
 	for _, asJSON := range []string{"--json=false", "--json"} {

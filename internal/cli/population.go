@@ -10,27 +10,50 @@ import (
 	"os"
 	"strconv"
 	"strings"
-
-	"cellwall.dev/cellwall/internal/directory"
+	"unicode/utf8"
 )
 
 // population is the tenants that a command is about, each once, in the order in which they were given.
 type population struct {
 	tenants []string
 	loads   []float64      // parallel to tenants; nil when the tenants came without loads
+	most    idLimit        // of each id
 	where   map[string]int // the line, or the argument, that named the tenant
 }
 
 // populationHeader is the first line of a tenants file with loads.
 const populationHeader = "tenant,load"
 
-// maxPopulationLine bounds a line in bytes. An id has at most 128 bytes, twice that when it is all
-// quotes, and a load needs a few; what is longer is no tenants file.
-const maxPopulationLine = 1024
+// idLimit is the most bytes that an id may have.
+type idLimit int
+
+// A directory takes ids of up to 128 bytes. Placement itself is defined for ids of any length, so that
+// what only computes takes longer ones; the bound is for what is no id at all.
+const (
+	directoryID idLimit = 128
+	placementID idLimit = 4096
+)
+
+// line bounds a line in bytes: an id is twice as long when it is all quotes, and a load needs a few; what
+// is longer is no tenants file.
+func (most idLimit) line() int { return 2*int(most) + 768 }
+
+// noteLong says once on w that tenants have ids that no directory takes.
+func (p *population) noteLong(w io.Writer) {
+	long := 0
+	for _, id := range p.tenants {
+		if len(id) > int(directoryID) {
+			long++
+		}
+	}
+	if long > 0 {
+		fmt.Fprintf(w, "note: %s of more than %d bytes: placement takes them, a cell's directory takes ids of 1 to %d bytes\n", count(long, "id"), directoryID, directoryID)
+	}
+}
 
 // namedPopulation is the tenants of the command line, without loads.
-func namedPopulation(args []string) (*population, error) {
-	p := &population{where: make(map[string]int, len(args))}
+func namedPopulation(args []string, most idLimit) (*population, error) {
+	p := &population{most: most, where: make(map[string]int, len(args))}
 	for i, id := range args {
 		if err := p.add(id, i+1); err != nil {
 			return nil, usagef("argument %d: %w", i+1, err)
@@ -40,27 +63,27 @@ func namedPopulation(args []string) (*population, error) {
 }
 
 // filePopulation reads a tenants file; "-" is standard input.
-func (a *app) filePopulation(file string) (*population, error) {
+func (a *app) filePopulation(file string, most idLimit) (*population, error) {
 	if file == "-" {
-		return readPopulation(a.in, "standard input")
+		return readPopulation(a.in, "standard input", most)
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, usagef("cannot read the tenants: %w", err)
 	}
 	defer f.Close()
-	return readPopulation(f, file)
+	return readPopulation(f, file, most)
 }
 
 // readPopulation reads one tenant a line, or, when the first line is the header tenant,load, CSV as in
 // RFC 4180 with one record a line. Lines end in LF or CRLF. Nothing else is cut off: an id is exactly
 // the bytes that a token carries. Every error has status 2 and names the line.
-func readPopulation(r io.Reader, name string) (*population, error) {
-	p := &population{where: make(map[string]int)}
-	lines := bufio.NewReaderSize(r, maxPopulationLine)
+func readPopulation(r io.Reader, name string, most idLimit) (*population, error) {
+	p := &population{most: most, where: make(map[string]int)}
+	lines := bufio.NewReaderSize(r, most.line())
 	withLoads := false
 	for n := 1; ; n++ {
-		line, err := populationLine(lines)
+		line, err := populationLine(lines, most)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -88,11 +111,11 @@ func readPopulation(r io.Reader, name string) (*population, error) {
 }
 
 // populationLine reads a line without its end. io.EOF means that there is none left.
-func populationLine(r *bufio.Reader) (string, error) {
+func populationLine(r *bufio.Reader, most idLimit) (string, error) {
 	line, err := r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return "", fmt.Errorf("the line is longer than %d bytes: a tenants file has one tenant a line, with an id of at most 128 bytes", maxPopulationLine)
+		return "", fmt.Errorf("the line is longer than %d bytes: a tenants file has one tenant a line, with an id of at most %d bytes", most.line(), most)
 	case errors.Is(err, io.EOF) && len(line) > 0: // the last line may lack its end
 	case err != nil:
 		return "", err
@@ -130,10 +153,13 @@ func (p *population) addLine(line string, n int, withLoad bool) error {
 // add adds a tenant; at is the line or argument that names it.
 func (p *population) add(id string, at int) error {
 	if id == "" {
-		return errors.New("the tenant's id is empty: write 1 to 128 bytes of UTF-8")
+		return fmt.Errorf("the tenant's id is empty: write 1 to %d bytes of UTF-8", p.most)
 	}
-	if !directory.ValidTenant(id) {
-		return fmt.Errorf("the tenant's id is %s: write 1 to 128 bytes of UTF-8", describeID(id))
+	if len(id) > int(p.most) {
+		return fmt.Errorf("the tenant's id is %d bytes long: write 1 to %d bytes of UTF-8", len(id), p.most)
+	}
+	if !utf8.ValidString(id) {
+		return fmt.Errorf("the tenant's id is %q, not valid UTF-8: write 1 to %d bytes of UTF-8", id, p.most)
 	}
 	if first, ok := p.where[id]; ok {
 		return fmt.Errorf("tenant %q was named before, at %d: name it once", id, first)
@@ -141,14 +167,6 @@ func (p *population) add(id string, at int) error {
 	p.where[id] = at
 	p.tenants = append(p.tenants, id)
 	return nil
-}
-
-// describeID says what is wrong with an id that directory.ValidTenant refuses.
-func describeID(id string) string {
-	if n := len(id); n > 128 {
-		return fmt.Sprintf("%d bytes long", n)
-	}
-	return fmt.Sprintf("%q, not valid UTF-8", id)
 }
 
 // firstField splits a CSV record into its first field, unquoted, and the rest after the comma. The

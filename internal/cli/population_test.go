@@ -36,7 +36,7 @@ func TestReadPopulation(t *testing.T) {
 		{"CSV with quotes", "tenant,load\n\"a,b\",0.5\n\"say \"\"hi\"\"\",\"7\"\n\"tenant\",1", []string{"a,b", `say "hi"`, "tenant"}, []float64{.5, 7, 1}},
 		{"spaces in an id", "tenant,load\n a b ,1\n", []string{" a b "}, []float64{1}},
 	} {
-		p, err := readPopulation(iotest.OneByteReader(strings.NewReader(c.text)), "f")
+		p, err := readPopulation(iotest.OneByteReader(strings.NewReader(c.text)), "f", directoryID)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -85,14 +85,14 @@ func TestReadPopulationRefuses(t *testing.T) {
 		{"CSV: a space", "tenant,load\nacme, 1\n", `f:2: the load " 1" is not a number`},
 		{"CSV: a sign alone", "tenant,load\nacme,-\n", `f:2: the load "-" is not a number`},
 	} {
-		p, err := readPopulation(strings.NewReader(c.text), "f")
+		p, err := readPopulation(strings.NewReader(c.text), "f", directoryID)
 		wantUsage(t, c.name, err, c.want)
 		if p != nil {
 			t.Errorf("%s: a population of %d tenants beside the error", c.name, len(p.tenants))
 		}
 	}
 	broken := errors.New("the disk is gone")
-	_, err := readPopulation(io.MultiReader(strings.NewReader("acme\nbe"), iotest.ErrReader(broken)), "f")
+	_, err := readPopulation(io.MultiReader(strings.NewReader("acme\nbe"), iotest.ErrReader(broken)), "f", directoryID)
 	wantUsage(t, "an error of the reader", err, "f:2: the disk is gone")
 	if !errors.Is(err, broken) {
 		t.Errorf("%v does not wrap the reader's error", err)
@@ -109,7 +109,7 @@ func wantUsage(t *testing.T, name string, err error, begin string) {
 }
 
 func TestNamedPopulation(t *testing.T) {
-	p, err := namedPopulation([]string{"acme", "beta"})
+	p, err := namedPopulation([]string{"acme", "beta"}, directoryID)
 	if err != nil || !slices.Equal(p.tenants, []string{"acme", "beta"}) || p.loads != nil {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -119,7 +119,7 @@ func TestNamedPopulation(t *testing.T) {
 		{strings.Repeat("é", 65), "argument 2: the tenant's id is 130 bytes long"},
 		{"\xc3", `argument 2: the tenant's id is "\xc3", not valid UTF-8`},
 	} {
-		_, err := namedPopulation([]string{"acme", c.id})
+		_, err := namedPopulation([]string{"acme", c.id}, directoryID)
 		wantUsage(t, c.id, err, c.want)
 	}
 }
@@ -130,14 +130,14 @@ func TestFilePopulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{in: strings.NewReader("beta\n\n")}
-	if p, err := a.filePopulation(file); err != nil || !slices.Equal(p.tenants, []string{"acme"}) {
+	if p, err := a.filePopulation(file, directoryID); err != nil || !slices.Equal(p.tenants, []string{"acme"}) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	_, err := a.filePopulation("-")
+	_, err := a.filePopulation("-", directoryID)
 	wantUsage(t, "standard input", err, "standard input:2: the tenant's id is empty")
-	_, err = a.filePopulation(file + "-not")
+	_, err = a.filePopulation(file+"-not", directoryID)
 	wantUsage(t, "no file", err, "cannot read the tenants: open "+file+"-not: ")
-	_, err = a.filePopulation(filepath.Dir(file))
+	_, err = a.filePopulation(filepath.Dir(file), directoryID)
 	wantUsage(t, "a folder", err, filepath.Dir(file)+":1: read ")
 }
 
@@ -158,7 +158,7 @@ func TestReadPopulationRoundTrip(t *testing.T) {
 		if err := w.WriteAll(records); err != nil {
 			t.Fatal(err)
 		}
-		p, err := readPopulation(&text, "f")
+		p, err := readPopulation(&text, "f", directoryID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func FuzzReadPopulation(f *testing.F) {
 	f.Add([]byte("\ufefftenant,load\r\nacme,1e3\r"))
 	f.Add([]byte("tenant,load\n\xff,NaN\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := readPopulation(bytes.NewReader(text), "f")
+		p, err := readPopulation(bytes.NewReader(text), "f", directoryID)
 		if err != nil {
 			var e *exitError
 			if !errors.As(err, &e) || e.code != ExitUsage || p != nil {
