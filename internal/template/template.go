@@ -91,6 +91,7 @@ func Parse(root Node) (Template, error) {
 	if t, ok := root.Get("Transform"); ok {
 		p.t.Transforms = transforms(t)
 	}
+	p.applyGlobals(root)
 	if len(p.errs) > 0 {
 		return Template{}, errors.Join(p.errs...)
 	}
