@@ -35,6 +35,9 @@ const service = `
 	"Group":{"Type":"AWS::AutoScaling::AutoScalingGroup","Properties":{"AutoScalingGroupName":"updates","MinSize":"2","MaxSize":"4",
 		"VPCZoneIdentifier":[{"Ref":"SubnetA"},{"Ref":"SubnetB"}],"TargetGroupARNs":[{"Ref":"Targets"}],
 		"LaunchTemplate":{"LaunchTemplateId":{"Ref":"Template"},"Version":{"Fn::GetAtt":["Template","LatestVersionNumber"]}}}},
+	"Scaling":{"Type":"AWS::AutoScaling::ScalingPolicy","Properties":{"AutoScalingGroupName":{"Ref":"Group"},"PolicyType":"TargetTrackingScaling",
+		"EstimatedInstanceWarmup":120,"TargetTrackingConfiguration":{"TargetValue":TARGET,
+			"PredefinedMetricSpecification":{"PredefinedMetricType":"ASGAverageCPUUtilization"}}}},
 	"Zone":{"Type":"AWS::Route53::HostedZone","Properties":{"Name":"updates.internal","VPCs":[{"VPCId":{"Ref":"Vpc"},"VPCRegion":"eu-west-1"}]}},
 	"Name":{"Type":"AWS::Route53::RecordSet","Properties":{"HostedZoneId":{"Ref":"Zone"},"Name":"s.updates.internal","Type":"A",
 		"AliasTarget":{"DNSName":{"Fn::GetAtt":["Balancer","DNSName"]},"HostedZoneId":{"Fn::GetAtt":["Balancer","CanonicalHostedZoneID"]}}}}`
@@ -43,14 +46,14 @@ const service = `
 // it reports success, and reads all of it back.
 func TestUpdatesChangeInPlace(t *testing.T) {
 	s := newStacks(t)
-	version := func(port, size, path, priority string) string {
-		return strings.NewReplacer("PORT", port, "SIZE", size, "PATH", path, "PRIORITY", priority).Replace(service)
+	version := func(port, size, path, priority, target string) string {
+		return strings.NewReplacer("PORT", port, "SIZE", size, "PATH", path, "PRIORITY", priority, "TARGET", target).Replace(service)
 	}
-	if got := s.create(t, "updates", version("8080", "t4g.small", "/old", "7")); got != "CREATE_COMPLETE" {
+	if got := s.create(t, "updates", version("8080", "t4g.small", "/old", "7", "60")); got != "CREATE_COMPLETE" {
 		t.Fatalf("the stack is %s:\n%s", got, s.reasons(t, "updates"))
 	}
 	before := readService(t)
-	if before.port != 8080 || before.path != "/old" || before.priority != "7" || len(before.instances) != 2 {
+	if before.port != 8080 || before.path != "/old" || before.priority != "7" || before.target != 60 || len(before.instances) != 2 {
 		t.Fatalf("the service was made as %+v", before)
 	}
 	for _, instance := range before.instances {
@@ -64,11 +67,11 @@ func TestUpdatesChangeInPlace(t *testing.T) {
 	if !before.private {
 		t.Error("the zone with a network is read back as a public one")
 	}
-	if got := s.update(t, "updates", version("9090", "t4g.large", "/new", "8")); got != "UPDATE_COMPLETE" {
+	if got := s.update(t, "updates", version("9090", "t4g.large", "/new", "8", "70")); got != "UPDATE_COMPLETE" {
 		t.Fatalf("the stack is %s:\n%s", got, s.reasons(t, "updates"))
 	}
 	after := readService(t)
-	if after.port != 9090 || after.path != "/new" || after.priority != "8" {
+	if after.port != 9090 || after.path != "/new" || after.priority != "8" || after.target != 70 {
 		t.Errorf("after the update the service is %+v", after)
 	}
 	if after.firewall != before.firewall || after.groupARN != before.groupARN || after.targets != before.targets {
@@ -89,6 +92,7 @@ type instance struct{ id, subnet, size string }
 type readBack struct {
 	port                        int32
 	path, priority              string
+	target                      float64
 	firewall, groupARN, targets string
 	subnets                     []string
 	instances                   []instance
@@ -131,6 +135,11 @@ func readService(t *testing.T) readBack {
 		AutoScalingGroupNames: []string{"updates"}})
 	must(err)
 	r.groupARN = *scaling.AutoScalingGroups[0].AutoScalingGroupARN
+	policies, err := autoscaling.NewFromConfig(config).DescribePolicies(t.Context(), &autoscaling.DescribePoliciesInput{AutoScalingGroupName: aws.String("updates")})
+	must(err)
+	for _, p := range policies.ScalingPolicies {
+		r.target += *p.TargetTrackingConfiguration.TargetValue
+	}
 	r.subnets = strings.Split(*scaling.AutoScalingGroups[0].VPCZoneIdentifier, ",")
 	var ids []string
 	for _, i := range scaling.AutoScalingGroups[0].Instances {

@@ -314,6 +314,14 @@ func (w *world) group(t *testing.T, shard names.Shard) {
 	if int(*group.MinSize) != http.Min || int(*group.MaxSize) != http.Max || len(group.Instances) != http.Min {
 		t.Errorf("%d to %d instances, %d running, want %d to %d and the fewest running", *group.MinSize, *group.MaxSize, len(group.Instances), http.Min, http.Max)
 	}
+	policies, err := autoscaling.NewFromConfig(config).DescribePolicies(t.Context(), &autoscaling.DescribePoliciesInput{
+		AutoScalingGroupName: aws.String(shard.Group())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(policies.ScalingPolicies); n != 1 || aws.ToFloat64(policies.ScalingPolicies[0].TargetTrackingConfiguration.TargetValue) != 60 {
+		t.Errorf("%d scaling policies: %+v", n, policies.ScalingPolicies)
+	}
 	if group.LaunchTemplate == nil {
 		t.Error("the group has no launch template")
 	}

@@ -62,8 +62,10 @@ class AutoScalingGroup(Handler):
 @resource("AWS::AutoScaling::ScalingPolicy")
 class ScalingPolicy(Handler):
     def create(self, at: Place, p: dict[str, Any]) -> Made:
-        name = p.get("PolicyName") or at.name()
-        arn = call(at.client("autoscaling"), "PutScalingPolicy", PolicyName=name, **without(p, "PolicyName"))["PolicyARN"]
+        client, name, group = at.client("autoscaling"), p.get("PolicyName") or at.name(), p["AutoScalingGroupName"]
+        call(client, "PutScalingPolicy", PolicyName=name, **without(p, "PolicyName"))
+        # Stock moto's answer misspells the ARN's name.
+        arn = client.describe_policies(AutoScalingGroupName=group, PolicyNames=[name])["ScalingPolicies"][0]["PolicyARN"]
         return Made(arn, {"Arn": arn, "PolicyName": name})
 
     def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
