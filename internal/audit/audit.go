@@ -20,6 +20,23 @@ type finding struct {
 	bond     bond // the strongest over which it is shared
 }
 
+// Why nothing that is shared was judged.
+const (
+	noShards = "no stack or resource says which shard it belongs to: what is shared was not judged"
+	oneShard = "one shard alone shares nothing: what is shared was not judged, audit the stacks of all shards together"
+)
+
+// Unjudged says why nothing that shards share was judged, or "" when it was.
+func (r *Report) Unjudged() string {
+	switch len(r.Summary.Shards) {
+	case 0:
+		return noShards
+	case 1:
+		return oneShard
+	}
+	return ""
+}
+
 // Run audits stacks. It cannot fail: what it cannot judge is a review item.
 func Run(in Input, opt Options) Report {
 	g := build(in)
@@ -28,9 +45,11 @@ func Run(in Input, opt Options) Report {
 	pools, over := g.concurrency(opt)
 	found = append(found, over...)
 	found = append(found, g.notes...)
-	if len(g.shards) == 0 {
-		found = append(found, finding{rule: &ruleNoShards, level: Review, node: -1,
-			message: "no stack or resource says which shard it belongs to: what is shared cannot be judged"})
+	switch len(g.shards) {
+	case 0: // an audit that could not tell one shard has nothing to vouch for, so it must not pass
+		found = append(found, finding{rule: &ruleNoShards, level: Error, node: -1, message: noShards})
+	case 1:
+		found = append(found, finding{rule: &ruleNoShards, level: Review, node: -1, message: oneShard})
 	}
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards), len(b.shards)),

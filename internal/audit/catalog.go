@@ -51,7 +51,7 @@ var (
 	ruleTargetGroups = rule{"QT001", Fatal, "target groups per load balancer", "split the shards over more load balancers (shard.http.ingress: per-shard, or grouped with fewer shards each)"}
 	ruleConcurrency  = rule{"QT002", Error, "reserved concurrency per account and region", "lower the reservations, ask for more concurrency (Service Quotas L-B99A9384) and set it in fleet.yaml, accounts.ID.lambdaConcurrency, or place a cell in another account"}
 
-	ruleNoShards   = rule{"UN001", Review, "shards", "tag the stacks with cellwall:cell and cellwall:shard, put the constructs at CELL/shard-SID, or name the stacks SERVICE-CELL-shard-SID"}
+	ruleNoShards   = rule{"UN001", Error, "shards", "tag the stacks with cellwall:cell and cellwall:shard, put the constructs at CELL/shard-SID, or name the stacks SERVICE-CELL-shard-SID"}
 	ruleUnresolved = rule{"UN002", Review, "reference", "audit the stack that it leads to as well, or write down what it is"}
 	ruleMaybe      = rule{"UN003", Review, "name", "check whether the string means that resource"}
 	rulePattern    = rule{"UN004", Review, "grant by pattern", "name the shard's own resources in the statement"}

@@ -37,6 +37,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	b.WriteString("\n")
+	if why := r.Unjudged(); why != "" {
+		fmt.Fprintf(b, "NOT JUDGED: %s\n", why)
+	}
 	return b.Flush()
 }
 

@@ -15,13 +15,13 @@ import (
 )
 
 // failLevels are the levels that --fail-on takes.
-var failLevels = map[string]audit.Level{"error": audit.Error, "warning": audit.Warning, "review": audit.Review}
+var failLevels = map[string]audit.Level{"fatal": audit.Fatal, "error": audit.Error, "warning": audit.Warning, "review": audit.Review}
 
 func auditCommand(a *app) *cobra.Command {
 	var asJSON bool
 	var failOn string
 	cmd := &cobra.Command{
-		Use:   "audit [--json] [--fail-on error|warning|review] DIR",
+		Use:   "audit [--json] [--fail-on fatal|error|warning|review] DIR",
 		Short: "Find what shards share in a CDK cloud assembly or in CloudFormation templates",
 		Long: `Find each resource on which more than one shard depends, with the path that shows it.
 
@@ -29,13 +29,14 @@ DIR is a CDK cloud assembly (cdk.out) or a directory of CloudFormation templates
 belongs to a shard by its tags cellwall:cell and cellwall:shard, by its construct path CELL/shard-SID, or
 by its name SERVICE-CELL-shard-SID. The fleet file, when there is one, gives the accounts' concurrency.
 
-Exit status 3 when something is found at or above --fail-on, 2 when DIR is nothing that can be audited.
+Exit status 3 when something is found at or above --fail-on, or when not one shard can be told (--fail-on
+fatal silences that), 2 when DIR is nothing that can be audited.
 docs/audit.md describes the rules and the JSON report.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level, ok := failLevels[failOn]
 			if !ok {
-				return usagef("--fail-on %q is no level: write error, warning or review", failOn)
+				return usagef("--fail-on %q is no level: write fatal, error, warning or review", failOn)
 			}
 			opt, err := a.auditOptions(cmd.Flags().Changed("fleet"))
 			if err != nil {
@@ -49,6 +50,9 @@ docs/audit.md describes the rules and the JSON report.`,
 			if err := a.writeAudit(&report, asJSON); err != nil {
 				return fmt.Errorf("write the report: %w", err)
 			}
+			if why := report.Unjudged(); why != "" {
+				fmt.Fprintln(a.err, "warning:", why)
+			}
 			if n := report.AtLeast(level); n > 0 {
 				return foundf("the audit has %s at or above %s", count(n, "finding"), level)
 			}
@@ -56,7 +60,7 @@ docs/audit.md describes the rules and the JSON report.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON, with every path")
-	cmd.Flags().StringVar(&failOn, "fail-on", "error", "lowest level that fails: error, warning or review")
+	cmd.Flags().StringVar(&failOn, "fail-on", "error", "lowest level that fails: fatal, error, warning or review")
 	return cmd
 }
 

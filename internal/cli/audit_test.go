@@ -57,6 +57,39 @@ func TestAuditThreshold(t *testing.T) {
 	}
 }
 
+// TestAuditDoesNotPassWhatItCannotJudge holds that CI does not stay green over templates in which not
+// one shard can be told, and that the last words say what was not judged.
+func TestAuditDoesNotPassWhatItCannotJudge(t *testing.T) {
+	write := func(names ...string) string {
+		t.Helper()
+		dir := t.TempDir()
+		for _, name := range names {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(`{"Resources": {"T": {"Type": "AWS::DynamoDB::Table"}}}`), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	for _, c := range []struct {
+		args []string
+		want int
+		says string
+	}{
+		{[]string{write("web.json")}, ExitFound, "no stack or resource says which shard"},
+		{[]string{"--fail-on", "fatal", write("web.json")}, ExitDone, "no stack or resource says which shard"},
+		{[]string{write("o-c-shard-1.json")}, ExitDone, "one shard alone shares nothing"},
+		{[]string{"--fail-on", "review", write("o-c-shard-1.json")}, ExitFound, "one shard alone shares nothing"},
+		{[]string{"--fail-on", "review", write("o-c-shard-1.json", "o-c-shard-2.json")}, ExitDone, ""},
+	} {
+		status, out, errw := command("", slices.Concat([]string{"audit"}, c.args)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		last := lines[len(lines)-1]
+		if status != c.want || strings.HasPrefix(last, "NOT JUDGED: "+c.says) != (c.says != "") || strings.Contains(errw, c.says) != true || (c.says == "") != (errw == "") {
+			t.Errorf("%q: status %d, last line %q, %q; want %d and %q", c.args, status, last, errw, c.want, c.says)
+		}
+	}
+}
+
 func TestAuditTakesLimitsFromTheFleet(t *testing.T) {
 	sample, err := os.ReadFile("../../fleet.yaml")
 	if err != nil {
@@ -110,7 +143,7 @@ func TestAuditRefuses(t *testing.T) {
 		{[]string{filepath.Dir(file)}, "no manifest.json of a cloud assembly and no CloudFormation template"},
 		{[]string{write("manifest.json", "{")}, "manifest.json: 1:2: the text ends in the middle of a value"},
 		{[]string{write("t.yaml", "Resources: [")}, "t.yaml: not YAML"},
-		{[]string{"--fail-on", "fatal", auditFixtures + "cycle"}, `--fail-on "fatal" is no level`},
+		{[]string{"--fail-on", "info", auditFixtures + "cycle"}, `--fail-on "info" is no level`},
 		{[]string{"--fail", auditFixtures + "cycle"}, "unknown flag: --fail"},
 		{[]string{"--fleet", "nowhere.yaml", auditFixtures + "cycle"}, "nowhere.yaml"},
 	} {
