@@ -59,6 +59,19 @@ func shardPath(i, j int, rest string) string {
 	return join(fmt.Sprintf("cells[%d].shards[%d]", i, j), rest)
 }
 
+// counted tells whether the number of a cell's shards is known, even when one of them has a fault.
+func (c *checker) counted(i int) bool {
+	return c.decoded(cellPath(i, "shards")) && len(c.f.Cells[i].Shards) > 0
+}
+
+// called is the cell in a message: its name, or where it stands while that is not known.
+func (c *checker) called(i int) string {
+	if c.known(cellPath(i, "name")) {
+		return c.f.Cells[i].Name
+	}
+	return cellPath(i, "")
+}
+
 // listed returns the shards of a cell that gives them as a list, and none of one that gives a count.
 func (c *checker) listed(i int) Shards {
 	if c.set(shardPath(i, 0, "")) {
@@ -143,16 +156,16 @@ func (c *checker) reserved(path, name string, more ...string) {
 // nameLength sees that the longest shard's derived names fit. One fault a cell is enough.
 func (c *checker) nameLength(i int) {
 	cell := c.f.Cells[i]
-	if len(cell.Shards) == 0 || !c.known("service", cellPath(i, "name"), cellPath(i, "shards")) {
+	if !c.counted(i) || !c.known("service", cellPath(i, "name")) {
 		return
 	}
 	longest, at := 0, 0
 	for j, s := range cell.Shards {
-		if len(s.ID) > longest {
+		if len(s.ID) > longest && c.known(shardPath(i, j, "id")) {
 			longest, at = len(s.ID), j
 		}
 	}
-	if sum := len(c.f.Service) + len(cell.Name) + longest; sum > maxNames {
+	if sum := len(c.f.Service) + len(cell.Name) + longest; longest > 0 && sum > maxNames {
 		c.wrong(shardPath(i, at, "id"), fmt.Sprintf("service %s, cell %s and shard %s have %d characters together", c.f.Service, cell.Name, cell.Shards[at].ID, sum),
 			fmt.Sprintf("at most %d leave room for account and region in a bucket's name", maxNames), fmt.Sprintf("shorten them by %d", sum-maxNames))
 	}
@@ -233,12 +246,12 @@ func (c *checker) placement() {
 	slices.SortFunc(wants, func(a, b want) int { return cmp.Compare(a.path, b.path) })
 	for i, cell := range c.f.Cells {
 		path := cellPath(i, "shards")
-		if len(cell.Shards) == 0 || !c.known(path) {
+		if !c.counted(i) {
 			continue
 		}
 		for _, w := range wants {
 			if c.known(w.path) && w.k > len(cell.Shards) {
-				c.wrong(path, fmt.Sprintf("cell %s has %d %s", cell.Name, len(cell.Shards), plural(len(cell.Shards), "shard")),
+				c.wrong(path, fmt.Sprintf("cell %s has %d %s", c.called(i), len(cell.Shards), plural(len(cell.Shards), "shard")),
 					fmt.Sprintf("%s = %d gives %s more than that", w.path, w.k, w.name), fmt.Sprintf("write at least %d shards here, or at most %d there", w.k, len(cell.Shards)))
 			}
 		}

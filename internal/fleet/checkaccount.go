@@ -59,8 +59,8 @@ func (c *checker) concurrency() {
 		known := true
 		for _, i := range u.cells {
 			cell := c.f.Cells[i]
-			known = known && c.known(cellPath(i, "account"), cellPath(i, "region"), cellPath(i, "shards"))
-			sums = append(sums, fmt.Sprintf("%s %d × %d + %d", cell.Name, len(cell.Shards), lambda, c.f.Router.ReservedConcurrency))
+			known = known && c.counted(i) && c.known(cellPath(i, "account"), cellPath(i, "region"))
+			sums = append(sums, fmt.Sprintf("%s %d × %d + %d", c.called(i), len(cell.Shards), lambda, c.f.Router.ReservedConcurrency))
 		}
 		if !known {
 			continue

@@ -57,12 +57,12 @@ func (c *checker) http() {
 	missing := map[string]bool{}
 	for i, cell := range c.f.Cells {
 		key := cell.Region + "/" + h.Architecture()
-		if c.known("shard.http.amis", "shard.http.instanceType", cellPath(i, "region")) && h.AMIs[key] == "" && !missing[key] {
+		if c.known("shard.http.instanceType", cellPath(i, "region")) && !missing[key] && c.noImage(key) {
 			missing[key] = true
 			c.wrong("shard.http.amis", fmt.Sprintf("shard.http.amis has no %s", key),
-				fmt.Sprintf("cell %s starts %s there, and images are pinned", cell.Name, h.InstanceType), fmt.Sprintf("add %s: ami-…", key))
+				fmt.Sprintf("cell %s starts %s there, and images are pinned", c.called(i), h.InstanceType), fmt.Sprintf("add %s: ami-…", key))
 		}
-		if c.known(cellPath(i, "shards"), "shard.http.ingress") {
+		if c.counted(i) && c.known("shard.http.ingress") {
 			c.ingress(i, h.Ingress)
 		}
 		if c.known(cellPath(i, "zones")) && len(cell.Zones) == 1 {
@@ -71,20 +71,36 @@ func (c *checker) http() {
 	}
 }
 
+// noImage tells whether shard.http.amis surely lacks an image for the key: none is written under it, not
+// even a malformed one, and no key that has a fault of its own is likely to mean it.
+func (c *checker) noImage(key string) bool {
+	const path = "shard.http.amis"
+	if !c.decoded(path) {
+		return false
+	}
+	for written := range c.f.Shard.HTTP.AMIs {
+		meant := strings.HasPrefix(key, written) || nearest(written, []string{key}) != ""
+		if written == key || c.badKey[join(path, written)] && meant {
+			return false
+		}
+	}
+	return true
+}
+
 // ingress sees that the shards of a cell fit behind its load balancers.
 func (c *checker) ingress(i int, in Ingress) {
 	cell := c.f.Cells[i]
 	n := len(cell.Shards)
 	switch {
 	case in.Kind == IngressShared && n > maxTargetGroups:
-		c.wrong("shard.http.ingress", fmt.Sprintf("shard.http.ingress is %q", in), fmt.Sprintf("cell %s has %d shards, and one load balancer takes %d target groups", cell.Name, n, maxTargetGroups),
+		c.wrong("shard.http.ingress", fmt.Sprintf("shard.http.ingress is %q", in), fmt.Sprintf("cell %s has %d shards, and one load balancer takes %d target groups", c.called(i), n, maxTargetGroups),
 			"write per-shard, or split the cell")
 	case in.Kind == IngressGrouped && n > 0 && n%in.Group != 0:
 		fix := "write per-shard or shared, or change the numbers of shards"
 		if sizes := c.groupSizes(); len(sizes) > 0 {
 			fix = fmt.Sprintf("write %s, or per-shard or shared", alternatives(sizes))
 		}
-		c.wrong("shard.http.ingress.grouped", fmt.Sprintf("shard.http.ingress is %s", in), fmt.Sprintf("%d does not divide the %d %s of cell %s", in.Group, n, plural(n, "shard"), cell.Name), fix)
+		c.wrong("shard.http.ingress.grouped", fmt.Sprintf("shard.http.ingress is %s", in), fmt.Sprintf("%d does not divide the %d %s of cell %s", in.Group, n, plural(n, "shard"), c.called(i)), fix)
 	}
 }
 

@@ -13,9 +13,11 @@ import (
 // value stands, so that the rules can point there.
 type decoder struct {
 	*reader
-	at    map[string]pos  // path of each value that stands in the file
-	bad   map[string]bool // path of each value that could not be decoded
-	below map[string]bool // path of each value that is bad or contains a bad one
+	at     map[string]pos    // path of each value that stands in the file
+	bad    map[string]bool   // path of each value that could not be decoded
+	below  map[string]bool   // path of each value that is bad or contains a bad one
+	badKey map[string]bool   // path of each entry of a dictionary whose key is malformed
+	texts  map[string]string // text of each scalar that was refused, by path
 }
 
 // custom is a type with a YAML form of its own. decode returns false after it has reported a fault.
@@ -67,6 +69,9 @@ func (d *decoder) faultAt(path string, at pos, what, why, fix string) {
 // refuse reports a value of the wrong form, marks it as unknown and always returns false.
 func (d *decoder) refuse(path string, n *node, want, fix string) bool {
 	d.spoil(path)
+	if n.kind == scalar {
+		d.texts[path] = n.text
+	}
 	d.faultAt(path, n.at, fmt.Sprintf("%s is %s", subject(path), n.shown()), "it must be "+want, fix)
 	return false
 }
@@ -129,6 +134,18 @@ func (d *decoder) known(paths ...string) bool {
 		}
 	}
 	return true
+}
+
+// decoded tells whether the value at path itself was decoded, whatever may be wrong in it.
+func (d *decoder) decoded(path string) bool {
+	for ; ; path = parent(path) {
+		if d.bad[path] {
+			return false
+		}
+		if path == "" {
+			return true
+		}
+	}
 }
 
 func (d *decoder) typed(path string, n *node, v reflect.Value, s described) bool {
@@ -223,6 +240,7 @@ func (d *decoder) key(path string, p pair, s described) bool {
 		return true
 	}
 	d.spoil(path)
+	d.badKey[path] = true
 	return false
 }
 

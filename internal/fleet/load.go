@@ -26,7 +26,7 @@ func Load(path string) (*Fleet, error) {
 // Parse checks the contents of a fleet file; file names it in faults, and its folder is where relative
 // asset paths start. Every fault that can be found comes back, as Faults.
 func Parse(file string, data []byte) (*Fleet, error) {
-	d := &decoder{reader: &reader{file: file}, at: map[string]pos{}, bad: map[string]bool{}, below: map[string]bool{}}
+	d := &decoder{reader: &reader{file: file}, at: map[string]pos{}, bad: map[string]bool{}, below: map[string]bool{}, badKey: map[string]bool{}, texts: map[string]string{}}
 	root := d.read(data)
 	if root == nil {
 		return nil, d.faults.sorted(data)
