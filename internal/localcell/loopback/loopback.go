@@ -78,12 +78,21 @@ func local(host string) bool {
 // Listen listens on a free port of 127.0.0.1.
 func Listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
+// readLimit is the time for a whole request to come in, its body included. A client that sends a byte now
+// and then would otherwise hold its connection, and what serves it, for ever.
+const readLimit = 30 * time.Second
+
 // Serve serves h on l until ctx ends; then it takes no more requests and gives those on their way one
-// second. The error is nil after that.
+// second. The error is nil after that. A request that has not come in whole after 30 seconds is cut off.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	return serve(ctx, l, h, readLimit)
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, limit time.Duration) error {
 	server := &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: min(10*time.Second, limit),
+		ReadTimeout:       limit,
 		IdleTimeout:       2 * time.Minute,
 	}
 	stopped := make(chan struct{})
