@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Measures what docs/performance.md reports. Ratios count: both sides of each come from one run, so a
+# noisy machine moves them together. Usage: bench.sh [COUNT], the number of runs (default 5).
+set -eu
+cd "$(dirname "$0")/.."
+count=${1:-5}
+
+heading() { printf '\n== %s\n' "$*"; }
+
+heading 'placement: a subset, beside a raw two-block HMAC'
+go test ./internal/placement -run '^$' -bench 'Raw|HMACv1|Rendezvous' -benchmem -count "$count"
+
+heading 'cellwall place: one tenant, from start to end of the process'
+go test ./internal/cli -run '^$' -bench PlaceProcess -count "$count"
+
+heading 'blast: one million tenants'
+go test ./internal/blast -run '^$' -bench . -benchtime 3x -count "$count"
+
+heading 'audit: 101,000 resources in 525 stacks'
+go test ./internal/audit -run '^$' -bench Run -benchtime 3x -benchmem -count "$count"
+
+heading 'local cell: durable writes to the store of a cell'
+go test ./internal/adapter/boltitems -run '^$' -bench . -count "$count"
+
+heading 'synthesis: one cell of 16 shards and the global stack, in one process'
+go test ./cdk/stamp -run '^$' -bench Cell -benchtime 3x -timeout 20m
