@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
-	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/directory/directorytest"
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
@@ -257,7 +257,7 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer items.Close()
-	h := storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"})
+	h := storeHandler(directorytest.NewStore(t), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"})
 	const entry = `{"tenant":"acme","cell":"eu-1","state":"active","operation":"op"}`
 	for _, r := range []struct{ method, path, body, allowed string }{
 		{"PUT", "/v1/items?pk=a&sk=1", "v", "wo"},

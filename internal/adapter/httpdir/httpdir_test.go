@@ -26,12 +26,12 @@ func client(t *testing.T, h http.Handler) *Client {
 
 func TestContract(t *testing.T) {
 	directorytest.Run(t, func(t *testing.T) directory.Store {
-		return client(t, Handler(directory.NewMemory()))
+		return client(t, Handler(directorytest.NewStore(t)))
 	})
 }
 
 func TestListPagesBehindTheScenes(t *testing.T) {
-	memory := directory.NewMemory()
+	memory := directorytest.NewStore(t)
 	const all = 2*maxPage + 7
 	for i := range all {
 		e := directory.Entry{Tenant: fmt.Sprintf("t%05d", i), Cell: "eu-1", State: directory.Active, Operation: "op"}
@@ -60,7 +60,7 @@ func TestSendsItsToken(t *testing.T) {
 			http.Error(w, "who are you", http.StatusUnauthorized)
 			return
 		}
-		Handler(directory.NewMemory()).ServeHTTP(w, r)
+		Handler(directorytest.NewStore(t)).ServeHTTP(w, r)
 	}))
 	if _, err := c.Get(t.Context(), "acme"); !errors.Is(err, directory.ErrNotFound) {
 		t.Errorf("error %v, want %q", err, directory.ErrNotFound)
@@ -99,7 +99,7 @@ func TestAnswersThatAreNoDirectorys(t *testing.T) {
 }
 
 func TestHandlerRefuses(t *testing.T) {
-	h := Handler(directory.NewMemory())
+	h := Handler(directorytest.NewStore(t))
 	for _, r := range []*http.Request{
 		httptest.NewRequest("POST", pathCreate, strings.NewReader("{")),
 		httptest.NewRequest("POST", pathCreate, strings.NewReader(`{"tenant":"`+strings.Repeat("x", maxEntry)+`"}`)),
@@ -125,7 +125,7 @@ func TestNewClientRefusesAddresses(t *testing.T) {
 }
 
 func TestServerGone(t *testing.T) {
-	server := httptest.NewServer(Handler(directory.NewMemory()))
+	server := httptest.NewServer(Handler(directorytest.NewStore(t)))
 	c, err := NewClient(server.URL, "", nil)
 	if err != nil {
 		t.Fatal(err)
