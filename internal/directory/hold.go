@@ -29,7 +29,7 @@ type Holder interface {
 }
 
 // Keys gives the placement key of a cell by its version.
-type Keys func(ctx context.Context, cell string, version int) ([]byte, error)
+type Keys func(ctx context.Context, cell, version string) ([]byte, error)
 
 // Residence is the directory with the shards' stores: it keeps entries and holdings in step. Each of its
 // changes may be repeated after it failed half-way.
@@ -54,7 +54,7 @@ func (r *Residence) Subset(ctx context.Context, e Entry) ([]string, error) {
 	}
 	key, err := r.keys(ctx, e.Cell, t.KeyVersion)
 	if err != nil {
-		return nil, fmt.Errorf("placement key %d of cell %q: %w", t.KeyVersion, e.Cell, err)
+		return nil, fmt.Errorf("placement key %q of cell %q: %w", t.KeyVersion, e.Cell, err)
 	}
 	p, err := t.Placer(key)
 	if err != nil {

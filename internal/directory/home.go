@@ -139,6 +139,8 @@ func (b Batch) Check() error {
 			return err
 		}
 		switch size := o.Size() + len(b.Operation); {
+		case len(o.Index[0]) > maxPart || len(o.Index[1]) > maxPart:
+			return fmt.Errorf("%w: record %v has an index value of more than %d bytes", ErrTooLarge, o.Key, maxPart)
 		case seen[o.Key]:
 			return fmt.Errorf("%w: a batch with two operations on %v", ErrInvalid, o.Key)
 		case size > MaxRecord:

@@ -131,9 +131,9 @@ func (m *Memory) Changes(ctx context.Context, after Cursor, limit int) ([]Record
 	}
 	at, err := strconv.Atoi(string(after))
 	switch {
-	case err != nil || at > end || limit < 1:
+	case err != nil || at < 0 || limit < 1:
 		return nil, "", fmt.Errorf("changes after %q, at most %d: %w", after, limit, ErrInvalid)
-	case at < m.dropped:
+	case at < m.dropped || at > end:
 		return nil, "", fmt.Errorf("changes after %q: %w", after, ErrCursor)
 	}
 	records := []Record{}

@@ -34,7 +34,7 @@ type Topology struct {
 	Version    uint64           `json:"version"` // rises by one with each that is published; the first is 1
 	Scheme     placement.Scheme `json:"scheme"`
 	KBySize    map[string]int   `json:"kBySize"`             // shards of a tenant by size class; "" is the default class and needed
-	KeyVersion int              `json:"keyVersion"`          // of the cell's placement key
+	KeyVersion string           `json:"keyVersion"`          // of the cell's placement key, 1 to 16 bytes
 	MaxShared  int              `json:"maxShared,omitempty"` // the most shards that two tenants share, where the scheme bounds it
 	Slots      uint64           `json:"slots,omitempty"`     // number of slots, where the scheme places by slot
 	Shards     []Shard          `json:"shards"`
@@ -84,8 +84,11 @@ func (t Topology) Check(zones []string) error {
 			return invalid("size class %q: want a name of at most %d characters", size, maxName)
 		}
 	}
-	if t.Slots > math.MaxInt64 || t.KeyVersion < 0 || t.MaxShared < 0 {
-		return invalid("slots, keyVersion and maxShared are not negative")
+	switch {
+	case !name(t.KeyVersion):
+		return invalid("keyVersion %q: want 1 to %d characters", t.KeyVersion, maxName)
+	case t.Slots > math.MaxInt64 || t.MaxShared < 0:
+		return invalid("slots and maxShared: want whole numbers that are not negative")
 	}
 	if _, err := t.Placer([]byte{0}); err != nil { // any key finds what is wrong with the rest
 		return invalid("%v", err)

@@ -37,17 +37,21 @@ func RunStore(ctx context.Context, d Dir) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := boltdir.Open(d.file(fileDirectory))
+	home, err := boltdir.Open(d.file(fileDirectory))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
+	defer func() { err = errors.Join(err, home.Close()) }()
+	dir, err := directory.Open(ctx, home)
+	if err != nil {
+		return err
+	}
 	items, err := boltitems.Open(d.file(fileItems))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, items.Close()) }()
-	return loopback.Serve(ctx, listener, storeHandler(dir, items, secrets))
+	return loopback.Serve(ctx, listener, storeHandler(dir.Store("operator"), items, secrets))
 }
 
 func inheritListener(fd int) (net.Listener, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell/issuer"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -127,12 +128,15 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 	} else if err != nil {
 		return 0, fmt.Errorf("the issuer's key: %w", err)
 	}
-	dir, err := boltdir.Open(d.file(fileDirectory))
+	home, err := boltdir.Open(d.file(fileDirectory))
 	if err != nil {
 		return 0, err
 	}
-	added, err = dir.Import(ctx, entries(tenants, plan.Cell, plan.Topology.Version, time.Now()))
-	if err = errors.Join(err, dir.Close()); err != nil {
+	dir, err := directory.Open(ctx, home)
+	if err == nil {
+		added, err = enrol(ctx, dir, plan.Topology, tenants, time.Now())
+	}
+	if err = errors.Join(err, home.Close()); err != nil {
 		return added, err
 	}
 	return added, d.writeJSON(filePlan, plan)

@@ -58,7 +58,7 @@ func publish(t testing.TB, d *directory.Directory, topology directory.Topology) 
 
 func topology(cell string, version uint64) directory.Topology {
 	t := directory.Topology{
-		Cell: cell, Version: version, Scheme: placement.RendezvousV1, KBySize: map[string]int{"": 2, "whale": 4}, KeyVersion: 1,
+		Cell: cell, Version: version, Scheme: placement.RendezvousV1, KBySize: map[string]int{"": 2, "whale": 4}, KeyVersion: "1",
 	}
 	for i := range 8 {
 		t.Shards = append(t.Shards, directory.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "abc"[i%3 : i%3+1], Weight: 1, State: directory.InUse})

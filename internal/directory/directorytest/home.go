@@ -314,6 +314,7 @@ func badBatches(t *testing.T, h homeSuite) {
 		"not UTF-8":              {directory.Batch{Operation: "op", Ops: put(key("p\xff", "A"))}, directory.ErrInvalid},
 		"long part":              {directory.Batch{Operation: "op", Ops: put(key(strings.Repeat("p", 2049), "A"))}, directory.ErrTooLarge},
 		"long sort":              {directory.Batch{Operation: "op", Ops: put(key("p", strings.Repeat("A", 1025)))}, directory.ErrTooLarge},
+		"long index":             {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(key("p", "A"), 0, []byte(`1`), strings.Repeat("i", 2049))}}, directory.ErrTooLarge},
 		"larger than an item is": {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(key("p", "A"), 0, []byte(`"`+strings.Repeat("x", directory.MaxRecord)+`"`))}}, directory.ErrTooLarge},
 	} {
 		if err := h.Write(t.Context(), c.batch); !errors.Is(err, c.want) {
