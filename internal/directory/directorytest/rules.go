@@ -22,6 +22,27 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"Diagram", diagram},
 		{"History", history},
 		{"ListCellAndState", listCellAndState},
+		{"OneWinner", oneWinner},
+		{"Linearizable", linearizable},
+		{"BusyHome", busyHome},
+		{"NeverOverfull", neverOverfull},
+		{"SignUpGoesWhereMostIsLeft", mostLeft},
+		{"SignUpRefused", signUpRefused},
+		{"SignUpRepeated", signUpRepeated},
+		{"SignUpOfStateful", stateful},
+		{"CountersFollowTheTenant", countersFollow},
+		{"CellChanges", cellChanges},
+		{"SlotsUnique", slotsUnique},
+		{"SlotsRest", slotsRest},
+		{"PublishRefuses", publishRefuses},
+		{"Immutable", immutable},
+		{"RetireRace", retireRace},
+		{"Enrol", enrol},
+		{"Access", access},
+		{"News", news},
+		{"HeldFirst", heldFirst},
+		{"HeldAtEveryStep", heldAtEveryStep},
+		{"Unknown", unknown},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -29,6 +50,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 			test.run(t, rules{Fill(t, home), home})
 		})
 	}
+	t.Run("LinearizableIsChecked", checkerRefuses)
 	t.Run("NewerFormat", func(t *testing.T) { newerFormat(t, open(t)) })
 }
 
