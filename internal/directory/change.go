@@ -50,8 +50,8 @@ type Logged struct {
 }
 
 // Create writes the first entry of a tenant, with epoch 1, by one request. ErrExists when there is one,
-// unless this operation wrote it. The cell must be known, and the topology live when it is not 0; the
-// load is added to the cell's, without regard to headroom: SignUp is for those who look for room.
+// unless this operation wrote it. The cell must be known, and when the topology is not 0 it must be live
+// and have the size class, the pins and the slot; the load is added to the cell's, without regard to headroom: SignUp is for those who look for room.
 func (d *Directory) Create(ctx context.Context, e Entry, c Change) (Entry, error) {
 	return d.replace(ctx, Entry{}, e, c, taking{})
 }
@@ -79,6 +79,9 @@ func (d *Directory) replace(ctx context.Context, before, after Entry, c Change, 
 		after.Created = after.Updated
 	}
 	b, err := plan(before, after, c, t)
+	if err == nil {
+		err = d.fits(ctx, after)
+	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("change tenant %q: %w", after.Tenant, err)
 	}

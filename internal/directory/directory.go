@@ -45,6 +45,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // Store is what routers and simple writers use of a directory. Implementations are safe for concurrent
@@ -76,14 +77,17 @@ const Format = 1
 // ErrNewer means that a newer version of cellwall wrote the directory.
 var ErrNewer = errors.New("the directory was written by a newer version of cellwall")
 
-// Directory is the tenant directory over a home. It keeps no state of its own and is safe for concurrent
-// use.
-type Directory struct{ home Home }
+// Directory is the tenant directory over a home. It remembers nothing but topologies, which do not change,
+// and is safe for concurrent use.
+type Directory struct {
+	home       Home
+	topologies sync.Map // Key to Topology
+}
 
 // Open checks the format of what the home keeps. It writes nothing: the first AddCell marks an empty home
 // as a directory. ErrNewer when this version is too old to understand it.
 func Open(ctx context.Context, home Home) (*Directory, error) {
-	d := &Directory{home}
+	d := &Directory{home: home}
 	r, err := d.read(ctx, Strong, formatKey)
 	if err != nil || r.Version == 0 {
 		return d, err

@@ -19,7 +19,7 @@ type Enrolled struct {
 func (d *Directory) Enrol(ctx context.Context, entries []Entry, c Change) (Enrolled, error) {
 	var sum Enrolled
 	for len(entries) > 0 {
-		b, n, err := bundle(entries, c)
+		b, n, err := d.bundle(ctx, entries, c)
 		if err != nil {
 			return sum, err
 		}
@@ -43,12 +43,15 @@ func (d *Directory) Enrol(ctx context.Context, entries []Entry, c Change) (Enrol
 }
 
 // bundle is the batch that creates the first n of the entries, as many as go into one.
-func bundle(entries []Entry, c Change) (b Batch, n int, err error) {
+func (d *Directory) bundle(ctx context.Context, entries []Entry, c Change) (b Batch, n int, err error) {
 	b.Operation = c.Operation
 	at := map[Key]int{}
 	for _, e := range entries {
 		e.Epoch, e.Operation, e.Created, e.Updated = 1, c.Operation, c.At.UTC(), c.At.UTC()
 		single, err := plan(Entry{}, e, c, taking{})
+		if err == nil {
+			err = d.fits(ctx, e)
+		}
 		if err != nil {
 			return Batch{}, 0, fmt.Errorf("enrol tenant %q: %w", e.Tenant, err)
 		}

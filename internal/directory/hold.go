@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +34,15 @@ type Keys func(ctx context.Context, cell, version string) ([]byte, error)
 // changes may be repeated after it failed half-way.
 type Residence struct {
 	*Directory
-	holder Holder
-	keys   Keys
+	holder  Holder
+	keys    Keys
+	placers sync.Map // Key of the topology to *Placer
 }
 
 // NewResidence returns the residence of these parts.
-func NewResidence(d *Directory, h Holder, k Keys) *Residence { return &Residence{d, h, k} }
+func NewResidence(d *Directory, h Holder, k Keys) *Residence {
+	return &Residence{Directory: d, holder: h, keys: k}
+}
 
 // Subset returns the shards that serve the tenant by its entry, in preference order. It is empty when
 // the entry has no topology.
@@ -48,19 +50,32 @@ func (r *Residence) Subset(ctx context.Context, e Entry) ([]string, error) {
 	if e.Topology == 0 {
 		return slices.Clone(e.Pins), nil
 	}
-	t, err := r.Topology(ctx, e.Cell, e.Topology)
-	if err != nil {
-		return nil, err
-	}
-	key, err := r.keys(ctx, e.Cell, t.KeyVersion)
-	if err != nil {
-		return nil, fmt.Errorf("placement key %q of cell %q: %w", t.KeyVersion, e.Cell, err)
-	}
-	p, err := t.Placer(key)
+	p, err := r.placer(ctx, e.Cell, e.Topology)
 	if err != nil {
 		return nil, err
 	}
 	return p.Subset(e)
+}
+
+// placer is remembered: neither topologies nor versions of keys change.
+func (r *Residence) placer(ctx context.Context, cell string, version uint64) (*Placer, error) {
+	at := topologyKey(cell, version)
+	if p, ok := r.placers.Load(at); ok {
+		return p.(*Placer), nil
+	}
+	t, err := r.known(ctx, cell, version)
+	if err != nil {
+		return nil, err
+	}
+	key, err := r.keys(ctx, cell, t.KeyVersion)
+	if err != nil {
+		return nil, fmt.Errorf("placement key %q of cell %q: %w", t.KeyVersion, cell, err)
+	}
+	p, err := t.Placer(key)
+	if err == nil {
+		r.placers.Store(at, p)
+	}
+	return p, err
 }
 
 // SignUp places a tenant, has every shard of its subset hold it, and turns it active. After a failure
@@ -107,6 +122,13 @@ func (r *Residence) complete(ctx context.Context, placing Entry, c Change) (Entr
 // held in vain is let go when the change is refused. When the letting go fails, the entry is changed and
 // returned beside the error.
 func (r *Residence) Settle(ctx context.Context, before, after Entry, c Change) (Entry, error) {
+	return r.settle(ctx, before, after, c, taking{})
+}
+
+func (r *Residence) settle(ctx context.Context, before, after Entry, c Change, t taking) (Entry, error) {
+	if before.Epoch == 0 {
+		return Entry{}, fmt.Errorf("change tenant %q: %w: the entry before was never read", after.Tenant, ErrInvalid)
+	}
 	old, err := r.held(ctx, before)
 	if err != nil {
 		return Entry{}, err
@@ -119,13 +141,15 @@ func (r *Residence) Settle(ctx context.Context, before, after Entry, c Change) (
 	}
 	come, leave := without(next, old), without(old, next)
 	hold := Holding{after.Tenant, after.Epoch}
-	for _, p := range come {
-		if err := r.holder.Hold(ctx, p.cell, p.shard, hold); err != nil {
-			return Entry{}, fmt.Errorf("tenant %q: have shard %s/%s hold it: %w", after.Tenant, p.cell, p.shard, err)
-		}
+	if err := r.hold(ctx, come, hold); err != nil {
+		return Entry{}, err
 	}
-	stands, err := r.Replace(ctx, before, after, c)
-	if errors.Is(err, ErrStale) || errors.Is(err, ErrState) || errors.Is(err, ErrInvalid) {
+	// Those that stay hold it already, unless it came by Create alone.
+	if err := r.hold(ctx, without(next, come), Holding{after.Tenant, before.Epoch}); err != nil {
+		return Entry{}, err
+	}
+	stands, err := r.replace(ctx, before, after, c, t)
+	if refused(err) {
 		// Another change may have come to the same shards, at an epoch not below this one's.
 		return Entry{}, errors.Join(err, r.undo(ctx, after.Tenant, come, hold))
 	}
@@ -133,6 +157,25 @@ func (r *Residence) Settle(ctx context.Context, before, after Entry, c Change) (
 		return Entry{}, err
 	}
 	return stands, r.release(ctx, leave, Holding{after.Tenant, before.Epoch})
+}
+
+func (r *Residence) hold(ctx context.Context, at []place, h Holding) error {
+	for _, p := range at {
+		if err := r.holder.Hold(ctx, p.cell, p.shard, h); err != nil {
+			return fmt.Errorf("tenant %q: have shard %s/%s hold it: %w", h.Tenant, p.cell, p.shard, err)
+		}
+	}
+	return nil
+}
+
+// refused says whether a change is known not to have happened.
+func refused(err error) bool {
+	for _, is := range []error{ErrStale, ErrState, ErrInvalid, ErrSlotTaken, ErrRetired, ErrUnknownTopology, ErrUnknownCell} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
 }
 
 // undo lets go of a tenant where it was held in vain, unless what stands needs it.
@@ -158,6 +201,28 @@ func (r *Residence) release(ctx context.Context, from []place, h Holding) error 
 	return errors.Join(errs...)
 }
 
+// Enrol is Directory.Enrol after every shard of the tenants' subsets holds them.
+func (r *Residence) Enrol(ctx context.Context, entries []Entry, c Change) (Enrolled, error) {
+	for _, e := range entries {
+		at, err := r.held(ctx, e)
+		if err == nil {
+			err = r.hold(ctx, at, Holding{e.Tenant, 1})
+		}
+		if err != nil {
+			return Enrolled{}, fmt.Errorf("enrol tenant %q: %w", e.Tenant, err)
+		}
+	}
+	done, err := r.Directory.Enrol(ctx, entries, c)
+	for _, e := range done.Differ { // held in vain, where it is not its place
+		at, heldErr := r.held(ctx, e)
+		if heldErr == nil {
+			heldErr = r.undo(ctx, e.Tenant, at, Holding{e.Tenant, 1})
+		}
+		err = errors.Join(err, heldErr)
+	}
+	return done, err
+}
+
 type place struct{ cell, shard string }
 
 // held is where the tenant is held by its entry: nowhere while it is placing.
@@ -178,60 +243,4 @@ func (r *Residence) held(ctx context.Context, e Entry) ([]place, error) {
 
 func without(a, b []place) []place {
 	return slices.DeleteFunc(slices.Clone(a), func(p place) bool { return slices.Contains(b, p) })
-}
-
-// MemoryHolder is a Holder that lives and dies with the process.
-type MemoryHolder struct {
-	mu    sync.Mutex
-	items map[place]map[string]uint64
-}
-
-// NewMemoryHolder returns one in which nobody holds anybody.
-func NewMemoryHolder() *MemoryHolder { return &MemoryHolder{items: map[place]map[string]uint64{}} }
-
-// Hold implements Holder.
-func (m *MemoryHolder) Hold(ctx context.Context, cell, shard string, h Holding) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := place{cell, shard}
-	if m.items[p] == nil {
-		m.items[p] = map[string]uint64{}
-	}
-	m.items[p][h.Tenant] = max(m.items[p][h.Tenant], h.Epoch)
-	return ctx.Err()
-}
-
-// Release implements Holder.
-func (m *MemoryHolder) Release(ctx context.Context, cell, shard string, h Holding) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if p := (place{cell, shard}); m.items[p][h.Tenant] <= h.Epoch {
-		delete(m.items[p], h.Tenant)
-	}
-	return ctx.Err()
-}
-
-// Held implements Holder.
-func (m *MemoryHolder) Held(ctx context.Context, cell, shard, tenant string) (Holding, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	epoch, ok := m.items[place{cell, shard}][tenant]
-	return Holding{tenant, epoch}, ok, ctx.Err()
-}
-
-// Holdings implements Holder.
-func (m *MemoryHolder) Holdings(ctx context.Context, cell, shard, after string, limit int) ([]Holding, error) {
-	if limit < 1 {
-		return nil, fmt.Errorf("list the tenants of shard %s/%s: limit %d: want at least 1", cell, shard, limit)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []Holding
-	for tenant, epoch := range m.items[place{cell, shard}] {
-		if tenant > after {
-			all = append(all, Holding{tenant, epoch})
-		}
-	}
-	slices.SortFunc(all, func(a, b Holding) int { return cmp.Compare(a.Tenant, b.Tenant) })
-	return all[:min(limit, len(all))], ctx.Err()
 }

@@ -119,13 +119,12 @@ func (d *Directory) fit(ctx context.Context, s SignUp, c Change, e *Entry, t *ta
 		}
 		return nil
 	}
-	topology, err := d.Topology(ctx, e.Cell, e.Topology)
+	topology, err := d.known(ctx, e.Cell, e.Topology)
 	if err != nil {
 		return err
 	}
-	k, ok := topology.KBySize[s.Size]
-	if !ok {
-		return fmt.Errorf("%w: size class %q is not in topology %d of cell %q", ErrInvalid, s.Size, e.Topology, e.Cell)
+	if err := topology.fits(*e); err != nil {
+		return err
 	}
 	if topology.Slots > 0 {
 		if e.Slot, t.slot, err = d.findSlot(ctx, topology, c.At); err != nil {
@@ -133,7 +132,7 @@ func (d *Directory) fit(ctx context.Context, s SignUp, c Change, e *Entry, t *ta
 		}
 	}
 	if s.Stateful {
-		e.Pins, err = roomiest(*t.room, topology, k, s.Load)
+		e.Pins, err = roomiest(*t.room, topology, topology.KBySize[s.Size], s.Load)
 	}
 	return err
 }

@@ -43,6 +43,11 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"HeldFirst", heldFirst},
 		{"HeldAtEveryStep", heldAtEveryStep},
 		{"Unknown", unknown},
+		{"Operate", operate},
+		{"OperateRepeated", operateRepeated},
+		{"OperateRefuses", operateRefuses},
+		{"Migrate", migrate},
+		{"MigrateRefuses", migrateRefuses},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

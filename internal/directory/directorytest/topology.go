@@ -162,6 +162,17 @@ func enrol(t *testing.T, r rules) {
 	if err != nil || len(lines) != 1 || lines[0].After.Operation != "import" {
 		t.Errorf("history %+v, %v", lines, err)
 	}
+	h := directory.NewMemoryHolder()
+	res := directory.NewResidence(r.Directory, h, keys)
+	moved, held := all[200], entry("held", directory.Active)
+	moved.Pins = []string{"s08"}
+	if got, err := res.Enrol(t.Context(), []directory.Entry{moved, held}, change("held")); err != nil || got.Created != 1 || len(got.Differ) != 1 {
+		t.Errorf("%d created, %d differ, %v", got.Created, len(got.Differ), err)
+	}
+	served(t, res, h, "held")
+	if got := holders(t, h, moved.Tenant); len(got) > 0 {
+		t.Errorf("%v hold a tenant whose entry differs", got)
+	}
 	bad := entry("bad", directory.Active)
 	bad.Cell = "nowhere"
 	_, err = r.Enrol(t.Context(), []directory.Entry{bad}, change("bad"))
