@@ -75,7 +75,9 @@ type taking struct {
 func (d *Directory) replace(ctx context.Context, before, after Entry, c Change, t taking) (Entry, error) {
 	after = after.Clone()
 	after.Epoch, after.Operation, after.Updated = before.Epoch+1, c.Operation, c.At.UTC()
-	if after.Created = before.Created; before.Epoch == 0 {
+	if before.Epoch > 0 {
+		after.Created = before.Created
+	} else if after.Created.IsZero() {
 		after.Created = after.Updated
 	}
 	b, err := plan(before, after, c, t)

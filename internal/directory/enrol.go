@@ -47,7 +47,10 @@ func (d *Directory) bundle(ctx context.Context, entries []Entry, c Change) (b Ba
 	b.Operation = c.Operation
 	at := map[Key]int{}
 	for _, e := range entries {
-		e.Epoch, e.Operation, e.Created, e.Updated = 1, c.Operation, c.At.UTC(), c.At.UTC()
+		e.Epoch, e.Operation, e.Updated = 1, c.Operation, c.At.UTC()
+		if e.Created.IsZero() {
+			e.Created = e.Updated
+		}
 		single, err := plan(Entry{}, e, c, taking{})
 		if err == nil {
 			err = d.fits(ctx, e)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -64,7 +66,7 @@ type Entry struct {
 	Slot      uint64    `json:"slot,omitempty"`     // 1 to the topology's Slots; 0 for schemes without slots
 	Load      Rate      `json:"load,omitempty"`     // reserved on the cell
 	Internal  bool      `json:"internal,omitempty"` // one's own tenant, which lives in a cell for such
-	Created   time.Time `json:"created,omitzero"`   // when the first change was asked for, UTC; set by the directory
+	Created   time.Time `json:"created,omitzero"`   // when the first change was asked for, UTC, or what an import says; set by the directory when zero
 	Updated   time.Time `json:"updated"`            // when the change was asked for, UTC; set by the caller
 	Operation string    `json:"operation"`          // id of the change that wrote this entry, 1 to 128 bytes
 }
@@ -123,7 +125,10 @@ func Check(e Entry) error {
 	return nil
 }
 
-func name(s string) bool { return s != "" && len(s) <= maxName && utf8.ValidString(s) }
+// name says whether s can name a cell, a shard or a size class. Lists of names are separated by spaces.
+func name(s string) bool {
+	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsSpace)
+}
 
 func validOperation(id string) bool {
 	return id != "" && len(id) <= maxOperation && utf8.ValidString(id)
@@ -209,7 +214,7 @@ func (r Rate) Float() float64 { return float64(r) / 1000 }
 func (r Rate) String() string {
 	text := fmt.Sprintf("%d", r/1000)
 	if rest := r % 1000; rest != 0 {
-		text += fmt.Sprintf(".%03d", max(rest, -rest))
+		text += strings.TrimRight(fmt.Sprintf(".%03d", max(rest, -rest)), "0")
 	}
 	return text
 }

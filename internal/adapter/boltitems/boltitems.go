@@ -1,8 +1,9 @@
 // Package boltitems is the cell's own store on one bbolt file: the local stand-in for the DynamoDB table
 // that the members of a subset share in state.mode: cell. An item is a value under a partition key and a
-// sort key.
+// sort key. Holds, in the same file, is the local stand-in for the item in each shard's own table that says
+// which tenants the shard holds.
 //
-// Writes are committed in groups: while one group is being forced to disk, the next one gathers. A write
+// Writes of items are committed in groups: while one group is being forced to disk, the next one gathers. A write
 // alone therefore waits for one fsync, and a thousand at once for about two.
 package boltitems
 
@@ -68,8 +69,12 @@ func Open(path string) (*Items, error) {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(bucket)
-		return err
+		for _, name := range [][]byte{bucket, holdsBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the store %s: %w", path, err), db.Close())
