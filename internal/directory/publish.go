@@ -72,3 +72,28 @@ func topologyOps(before, after Entry) []Op {
 	}
 	return ops
 }
+
+// Named returns the shards that topologies of a cell name which are not retired, with the versions that
+// name each. None of them can be taken out of the fleet.
+func (d *Directory) Named(ctx context.Context, cell string) (map[string][]uint64, error) {
+	const page = 100
+	named := map[string][]uint64{}
+	for after := uint64(0); ; {
+		topologies, err := d.Topologies(ctx, cell, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range topologies {
+			after = t.Version
+			if t.Retired {
+				continue
+			}
+			for _, s := range t.Shards {
+				named[s.ID] = append(named[s.ID], t.Version)
+			}
+		}
+		if len(topologies) < page {
+			return named, nil
+		}
+	}
+}

@@ -22,7 +22,7 @@ const firstInherited = 3
 // storeSecrets say who may do what at the store's address.
 type storeSecrets struct {
 	Workers  string `json:"workers"`  // items
-	Router   string `json:"router"`   // reads of the directory
+	Router   string `json:"router"`   // reads of what it serves from
 	Operator string `json:"operator"` // everything
 }
 
@@ -42,8 +42,7 @@ func RunStore(ctx context.Context, d Dir) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, home.Close()) }()
-	dir, err := directory.Open(ctx, home)
-	if err != nil {
+	if _, err := directory.Open(ctx, home); err != nil { // one of a newer version is left alone
 		return err
 	}
 	items, err := boltitems.Open(d.file(fileItems))
@@ -51,7 +50,7 @@ func RunStore(ctx context.Context, d Dir) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, items.Close()) }()
-	return loopback.Serve(ctx, listener, storeHandler(dir.Store("operator"), items, secrets))
+	return loopback.Serve(ctx, listener, storeHandler(home, items, secrets))
 }
 
 func inheritListener(fd int) (net.Listener, error) {
@@ -67,10 +66,15 @@ func inheritListener(fd int) (net.Listener, error) {
 	return l, nil
 }
 
-func storeHandler(dir directory.Store, items *boltitems.Items, secrets storeSecrets) http.Handler {
+// storeHandler lets the operator do everything, the router read what it serves from, and workers use
+// items.
+func storeHandler(home directory.Home, items *boltitems.Items, secrets storeSecrets) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /v1/directory/", loopback.Require(httpdir.Handler(dir), secrets.Router, secrets.Operator))
-	mux.Handle("POST /v1/directory/", loopback.Require(httpdir.Handler(dir), secrets.Operator))
+	mux.Handle("/v1/directory/", loopback.By(map[string]http.Handler{
+		secrets.Operator: httpdir.HomeHandler(home),
+		secrets.Router:   httpdir.ServingHandler(home),
+	}))
+	mux.Handle("/v1/holds/", loopback.Require(httpdir.HoldsHandler(items.Holds()), secrets.Operator))
 	mux.Handle("/v1/items", loopback.Require(itemsHandler(items), secrets.Workers, secrets.Operator))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return loopback.Only(mux)

@@ -196,3 +196,42 @@ func BenchmarkPut(b *testing.B) {
 		})
 	}
 }
+
+func TestHolderContract(t *testing.T) {
+	directorytest.Holder(t, func(t *testing.T) directory.Holder {
+		s, err := Open(filepath.Join(t.TempDir(), "items.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s.Holds()
+	})
+}
+
+// TestHoldManySkipsNone gives holdings of which some are there already, higher.
+func TestHoldManySkipsNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "items.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []directory.Holding{{Tenant: "a", Epoch: 1}, {Tenant: "b", Epoch: 1}, {Tenant: "c", Epoch: 1}}
+	if err := s.Holds().Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "a", Epoch: 9}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Holds().HoldMany(t.Context(), "eu-1", "s01", all); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	all[0].Epoch = 9
+	got, err := s.Holds().Holdings(t.Context(), "eu-1", "s01", "", 10)
+	if err != nil || !slices.Equal(got, all) {
+		t.Errorf("after reopening: %v, %v; want %v", got, err, all)
+	}
+}

@@ -48,8 +48,12 @@ func (h *Holds) HoldMany(ctx context.Context, cell, shard string, many []directo
 		for _, one := range many {
 			k := holdKey(cell, shard, one.Tenant)
 			if value := b.Get(k); value != nil {
-				if epoch, err := decodeEpoch(value); err != nil || epoch >= one.Epoch {
+				epoch, err := decodeEpoch(value)
+				if err != nil {
 					return err
+				}
+				if epoch >= one.Epoch {
+					continue
 				}
 			}
 			if err := b.Put(k, binary.BigEndian.AppendUint64(nil, one.Epoch)); err != nil {
