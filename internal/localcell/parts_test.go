@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
-	"cellwall.dev/cellwall/internal/directory/directorytest"
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
@@ -257,23 +257,31 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer items.Close()
-	h := storeHandler(directorytest.NewStore(t), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"})
-	const entry = `{"tenant":"acme","cell":"eu-1","state":"active","operation":"op"}`
+	h := storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"})
+	const (
+		entry   = `{"part":"TENANT#acme","sort":"ENTRY"}`
+		history = `{"part":"TENANT#acme","sort":"LOG#1"}`
+		batch   = `{"operation":"op","ops":[{"part":"TENANT#acme","sort":"ENTRY","put":true,"body":"e30="}]}`
+	)
 	for _, r := range []struct{ method, path, body, allowed string }{
 		{"PUT", "/v1/items?pk=a&sk=1", "v", "wo"},
 		{"GET", "/v1/items?pk=a&sk=1", "", "wo"},
 		{"GET", "/v1/items?pk=a", "", "wo"},
-		{"POST", "/v1/directory/create", entry, "o"},
-		{"GET", "/v1/directory/entry?tenant=acme", "", "ro"},
-		{"GET", "/v1/directory/list?limit=1", "", "ro"},
-		{"POST", "/v1/directory/replace?expect=1", entry, "o"},
+		{"POST", "/v1/directory/write", batch, "o"},
+		{"POST", "/v1/directory/read", `{"keys":[` + entry + `]}`, "ro"},
+		{"POST", "/v1/directory/read", `{"keys":[` + history + `]}`, "o"},
+		{"POST", "/v1/directory/list", `{"family":"ENTRY","limit":1}`, "ro"},
+		{"POST", "/v1/directory/list", `{"family":"LOG","limit":1}`, "o"},
+		{"POST", "/v1/directory/changes", `{"after":"","limit":1}`, "ro"},
+		{"POST", "/v1/holds/hold", `{"cell":"eu-1","shard":"s01","holdings":[{"tenant":"acme","epoch":1}]}`, "o"},
+		{"POST", "/v1/holds/holdings", `{"cell":"eu-1","shard":"s01","limit":1}`, "o"},
 	} {
 		for _, secret := range []string{"o", "w", "r", "x"} {
 			req := httptest.NewRequest(r.method, "http://127.0.0.1"+r.path, strings.NewReader(r.body))
 			req.Header.Set("Authorization", "Bearer "+secret)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, req)
-			if let, want := w.Code != http.StatusUnauthorized, strings.Contains(r.allowed, secret); let != want {
+			if let, want := w.Code/100 == 2, strings.Contains(r.allowed, secret); let != want {
 				t.Errorf("%s %s with secret %s: status %d, want let in: %t", r.method, r.path, secret, w.Code, want)
 			}
 		}

@@ -2,7 +2,7 @@
 // of a cell and of its shards. It keeps the tenants' state and whom each shard holds, so that a write can
 // be conditioned on the latter in one transaction.
 //
-// Writes are committed in groups: while one group is being forced to disk, the next one gathers. A write
+// Writes of state are committed in groups: while one group is being forced to disk, the next one gathers. A write
 // alone therefore waits for one fsync, and a thousand at once for about two.
 package boltitems
 
@@ -35,10 +35,8 @@ var (
 	errClosed  = errors.New("the store is closed")
 )
 
-var (
-	itemBucket    = []byte("items")    // tenant, key → value
-	holdingBucket = []byte("holdings") // cell, shard, tenant → epoch, 8 bytes
-)
+// itemBucket has the tenants' state: tenant, key → value.
+var itemBucket = []byte("items")
 
 // Items is the store. It is safe for concurrent use.
 type Items struct {
@@ -69,11 +67,12 @@ func Open(path string) (*Items, error) {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(itemBucket)
-		if err == nil {
-			_, err = tx.CreateBucketIfNotExists(holdingBucket)
+		for _, name := range [][]byte{itemBucket, holdsBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the store %s: %w", path, err), db.Close())
@@ -99,16 +98,20 @@ func (s *Items) Write(ctx context.Context, cell, shard string, h directory.Holdi
 	if err := shardkit.Check(writes...); err != nil {
 		return err
 	}
-	at, err := holdingKey(cell, shard, h.Tenant)
-	if err != nil {
+	if err := checkHold(cell, shard, h.Tenant); err != nil {
 		return err
 	}
+	at := holdKey(cell, shard, h.Tenant)
 	own := make([]shardkit.Write, len(writes)) // the caller may go on while the group waits
 	for i, w := range writes {
 		own[i] = shardkit.Write{Key: w.Key, Value: bytes.Clone(w.Value), Delete: w.Delete}
 	}
 	return s.do(ctx, func(tx *bbolt.Tx) (refused, err error) {
-		if since, held := heldIn(tx, at); !held || since > h.Epoch {
+		since, held, err := heldIn(tx, at)
+		switch {
+		case err != nil:
+			return err, nil // of this tenant alone
+		case !held || since > h.Epoch:
 			return fmt.Errorf("write to the store: %w", shardkit.ErrNotHeld), nil
 		}
 		b := tx.Bucket(itemBucket)
@@ -242,4 +245,9 @@ func (s *Items) commitGroup(group []write) {
 		}
 		w.done <- refused[i]
 	}
+}
+
+// Held says whether the shard holds the tenant, as Holds does.
+func (s *Items) Held(ctx context.Context, cell, shard, tenant string) (directory.Holding, bool, error) {
+	return s.Holds().Held(ctx, cell, shard, tenant)
 }

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/directory/directorytest"
 )
 
 func open(t *testing.T, path string) *Items {

@@ -101,10 +101,7 @@ func (h *Holds) Held(ctx context.Context, cell, shard, tenant string) (one direc
 	}
 	one.Tenant = tenant
 	err = h.db.View(func(tx *bbolt.Tx) (err error) {
-		if value := tx.Bucket(holdsBucket).Get(holdKey(cell, shard, tenant)); value != nil {
-			ok = true
-			one.Epoch, err = decodeEpoch(value)
-		}
+		one.Epoch, ok, err = heldIn(tx, holdKey(cell, shard, tenant))
 		return err
 	})
 	return one, ok, err
@@ -143,6 +140,16 @@ func checkHold(cell, shard, tenant string) error {
 		return fmt.Errorf("%w: cell %q, shard %q, a tenant of %d bytes: want a cell, a shard and 1 to 128 bytes of UTF-8", ErrInvalid, cell, shard, len(tenant))
 	}
 	return nil
+}
+
+// heldIn is the holding under the key, in a transaction.
+func heldIn(tx *bbolt.Tx, at []byte) (epoch uint64, held bool, err error) {
+	value := tx.Bucket(holdsBucket).Get(at)
+	if value == nil {
+		return 0, false, nil
+	}
+	epoch, err = decodeEpoch(value)
+	return epoch, err == nil, err
 }
 
 func decodeEpoch(value []byte) (uint64, error) {

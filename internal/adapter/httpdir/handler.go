@@ -25,7 +25,11 @@ func HomeHandler(home directory.Home) http.Handler {
 // ServingHandler serves what a router needs of a home under /v1/directory/, and nothing else: reads of
 // entries, topologies and the format, and the feed of their changes.
 func ServingHandler(home directory.Home) http.Handler {
-	return readers(home, func(k directory.Key) bool { return directory.Announced(k) || k.Family() == "FORMAT" })
+	mux := readers(home, func(k directory.Key) bool { return directory.Announced(k) || k.Family() == "FORMAT" })
+	mux.HandleFunc("POST "+pathWrite, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, nil, fmt.Errorf("%w: changes are the operator's", errHidden))
+	})
+	return mux
 }
 
 // readers serves the reads of keys that may be seen.
@@ -38,7 +42,7 @@ func readers(home directory.Home, visible func(directory.Key) bool) *http.ServeM
 		keys := make([]directory.Key, len(in.Keys))
 		for i, k := range in.Keys {
 			if keys[i] = k.key(); !visible(keys[i]) {
-				return records{}, fmt.Errorf("%w: %v is not served here", errRequest, keys[i])
+				return records{}, fmt.Errorf("%w: %v", errHidden, keys[i])
 			}
 		}
 		list, err := home.Read(ctx, in.Consistency, keys...)
@@ -46,7 +50,7 @@ func readers(home directory.Home, visible func(directory.Key) bool) *http.ServeM
 	}))
 	mux.HandleFunc("POST "+pathList, handle(func(ctx context.Context, in listRequest) (records, error) {
 		if !visible(directory.Key{Sort: in.Family}) {
-			return records{}, fmt.Errorf("%w: %s is not served here", errRequest, in.Family)
+			return records{}, fmt.Errorf("%w: %s", errHidden, in.Family)
 		}
 		r := directory.Range{Family: in.Family, Part: in.Part, Index: in.Index, Value: in.Value}
 		list, err := home.List(ctx, r, in.After.key(), min(in.Limit, maxPage))

@@ -147,8 +147,12 @@ var codes = []struct {
 	{"cursor", http.StatusGone, directory.ErrCursor},
 }
 
-// errRequest is a request that the client of this package does not send.
-var errRequest = errors.New("not a valid request")
+var (
+	// errRequest is a request that the client of this package does not send.
+	errRequest = errors.New("not a valid request")
+	// errHidden is a request for what is not the asker's.
+	errHidden = errors.New("not served to routers")
+)
 
 // answer writes a value, or the error as a fault.
 func answer(w http.ResponseWriter, value any, err error) {
@@ -156,8 +160,11 @@ func answer(w http.ResponseWriter, value any, err error) {
 	if err != nil {
 		f := fault{Error: err.Error()}
 		status = http.StatusInternalServerError
-		if errors.Is(err, errRequest) {
+		switch {
+		case errors.Is(err, errRequest):
 			status = http.StatusBadRequest
+		case errors.Is(err, errHidden):
+			status = http.StatusForbidden
 		}
 		for _, c := range codes {
 			if errors.Is(err, c.err) {
