@@ -190,3 +190,18 @@ func (p *Placement) Subset(tenant, size string, pins []string) []string {
 	}
 	return ids
 }
+
+// Key is one version of the placement key of the cell in d, for its operator. It makes none.
+func (d Dir) Key(cell, version string) ([]byte, error) {
+	var t Topology
+	if err := d.readJSON(fileTopology, &t); err != nil {
+		return nil, fmt.Errorf("the cell's topology: %w", err)
+	}
+	if t.Cell != cell {
+		return nil, fmt.Errorf("placement key: in %s lies cell %q, not %q", d, t.Cell, cell)
+	}
+	if _, err := d.read(filePlacementKey); err != nil {
+		return nil, fmt.Errorf("placement key: %w", err)
+	}
+	return d.placementKey(version)
+}
