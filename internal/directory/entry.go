@@ -14,7 +14,7 @@ import (
 const (
 	maxTenant    = 128  // bytes
 	maxOperation = 128  // bytes
-	maxPins      = 100  // the most target groups one load balancer takes; a subset is far smaller
+	maxPins      = 31   // a change of all pins moves two counters for each, within MaxDeltas; a subset is far smaller
 	maxName      = 16   // bytes of a cell's, shard's or size class's name, as the fleet allows
 	maxBy        = 128  // bytes
 	maxWhy       = 1024 // bytes

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,6 +173,7 @@ func TestImportIsTakenUp(t *testing.T) {
 	file := lines(n)
 	for _, from := range []string{"progress", "beginning"} {
 		d := directorytest.Fill(t, directory.NewMemory())
+		var mu sync.Mutex
 		done, calls := 0, 0
 		errStop := errors.New("stop")
 		all := func() func(func(directory.Line, error) bool) {
@@ -196,9 +198,17 @@ func TestImportIsTakenUp(t *testing.T) {
 			done = 0
 		}
 		calls++
-		first := done
-		if err := directory.Import(t.Context(), all(), done, change("import"), failing, func(p directory.Progress) { done = p.Line }); err != nil {
+		first, given := done, 0
+		if err := directory.Import(t.Context(), all(), done, change("import"), func(ctx context.Context, e []directory.Entry, c directory.Change) (directory.Enrolled, error) {
+			mu.Lock()
+			given += len(e)
+			mu.Unlock()
+			return d.Enrol(ctx, e, c)
+		}, func(p directory.Progress) { done = p.Line }); err != nil {
 			t.Fatal(err)
+		}
+		if want := n - max(first-1, 0); given != want { // the first line names the columns
+			t.Errorf("taken up after line %d, %d tenants were enrolled; want %d", first, given, want)
 		}
 		if done != n+1 {
 			t.Errorf("done up to line %d, want %d", done, n+1)

@@ -98,6 +98,9 @@ func unknown(t *testing.T, r rules) {
 		want error
 	}{
 		"cell":       {func(e *directory.Entry) { e.Cell = "nowhere" }, directory.ErrUnknownCell},
+		"slot":       {func(e *directory.Entry) { e.Slot = 1 }, directory.ErrInvalid},
+		"pin":        {func(e *directory.Entry) { e.Pins = []string{"s09"} }, directory.ErrInvalid},
+		"size":       {func(e *directory.Entry) { e.Size = "shark" }, directory.ErrInvalid},
 		"topology":   {func(e *directory.Entry) { e.Topology = 4 }, directory.ErrUnknownTopology},
 		"far moving": {func(e *directory.Entry) { e.State = directory.Moving }, directory.ErrState},
 	} {
@@ -202,5 +205,31 @@ func slotsRest(t *testing.T, r rules) {
 	c.At = at.Add(directory.SlotQuarantine)
 	if e, err := place(); err != nil || e.Slot != 1 {
 		t.Errorf("after the quarantine: slot %d, %v", e.Slot, err)
+	}
+}
+
+// The one slot that is free is found, wherever it lies, and taken once.
+func lastSlot(t *testing.T, r rules) {
+	const slots = 300
+	r.closeAll(t)
+	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10)
+	publish(t, r.Directory, slotted("ap-1", 1, slots))
+	var entries []directory.Entry
+	for i := range slots - 1 {
+		entries = append(entries, directory.Entry{Tenant: fmt.Sprint("t", i), Cell: "ap-1", State: directory.Active, Topology: 1, Slot: uint64(i) + 2})
+	}
+	if got, err := r.Enrol(t.Context(), entries, change("enrol")); err != nil || got.Created != slots-1 {
+		t.Fatalf("%d created, %v", got.Created, err)
+	}
+	if e := r.place(t, directory.SignUp{Tenant: "last", Load: 1}); e.Slot != 1 {
+		t.Errorf("slot %d, want 1", e.Slot)
+	}
+	_, err := r.Place(t.Context(), directory.SignUp{Tenant: "late", Load: 1}, change("late"))
+	wantIs(t, err, directory.ErrNoSlot)
+	taken := directory.Entry{Tenant: "late", Cell: "ap-1", State: directory.Active, Topology: 1, Slot: 7}
+	_, err = r.Create(t.Context(), taken, change("late"))
+	wantIs(t, err, directory.ErrSlotTaken)
+	if _, err := r.Get(t.Context(), "late"); !errors.Is(err, directory.ErrNotFound) {
+		t.Errorf("the tenant that found no slot: %v", err)
 	}
 }

@@ -36,6 +36,8 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"CountersFollowTheTenant", countersFollow},
 		{"CellChanges", cellChanges},
 		{"SlotsUnique", slotsUnique},
+		{"SignUpInterrupted", signUpInterrupted},
+		{"LastSlot", lastSlot},
 		{"SlotsRest", slotsRest},
 		{"PublishRefuses", publishRefuses},
 		{"Immutable", immutable},

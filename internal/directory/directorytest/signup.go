@@ -1,8 +1,10 @@
 package directorytest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -231,6 +233,13 @@ func stateful(t *testing.T, r rules) {
 		if len(e.Pins) != 2 || e.Pins[0] == e.Pins[1] {
 			t.Fatalf("pins %v", e.Pins)
 		}
+		if i == 3 { // spread before any is used twice
+			for shard, load := range r.cell(t, "eu-1").Pinned {
+				if load != 25_000 {
+					t.Errorf("after four tenants shard %s has %v, want 25", shard, load)
+				}
+			}
+		}
 	}
 	for shard, load := range r.cell(t, "eu-1").Pinned {
 		if load != 75_000 {
@@ -239,4 +248,40 @@ func stateful(t *testing.T, r rules) {
 	}
 	_, err := r.Place(t.Context(), directory.SignUp{Tenant: "late", Load: 50_000, Stateful: true}, change("late"))
 	wantIs(t, err, directory.ErrNoHeadroom)
+}
+
+// interrupted is a home where something happens just before the first write.
+type interrupted struct {
+	directory.Home
+	once sync.Once
+	do   func()
+}
+
+func (i *interrupted) Write(ctx context.Context, b directory.Batch) error {
+	i.once.Do(i.do)
+	return i.Home.Write(ctx, b)
+}
+
+// Between the choice of a cell and the write, the cells are closed, or a shard is filled.
+func signUpInterrupted(t *testing.T, r rules) {
+	d, err := directory.Open(t.Context(), &interrupted{Home: r.home, do: func() {
+		if _, err := r.Create(t.Context(), directory.Entry{Tenant: "first", Cell: "eu-1", State: directory.Active, Topology: 3, Load: 80_000, Pins: []string{"s01"}}, change("first")); err != nil {
+			t.Error(err)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Place(t.Context(), directory.SignUp{Tenant: "second", Load: 50_000, Stateful: true}, change("second"))
+	if err != nil || slices.Contains(e.Pins, "s01") && e.Cell == "eu-1" {
+		t.Errorf("pinned to %v in %s, %v; s01 of eu-1 is full", e.Pins, e.Cell, err)
+	}
+	if d, err = directory.Open(t.Context(), &interrupted{Home: r.home, do: func() { r.closeAll(t) }}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Place(t.Context(), directory.SignUp{Tenant: "late", Load: 1}, change("late"))
+	wantIs(t, err, directory.ErrNoHeadroom)
+	if _, err := r.Get(t.Context(), "late"); !errors.Is(err, directory.ErrNotFound) {
+		t.Errorf("the tenant that came too late: %v", err)
+	}
 }

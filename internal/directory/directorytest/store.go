@@ -403,6 +403,15 @@ func listRefusesNoLimit(t *testing.T, s suite) {
 	}
 }
 
+// pins are n different ones.
+func pins(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("p%02d", i)
+	}
+	return all
+}
+
 func invalidEntries(t *testing.T, s suite) {
 	first := s.create(t, s.entry("acme", "op-1"))
 	spoil := map[string]func(*directory.Entry){
@@ -414,7 +423,7 @@ func invalidEntries(t *testing.T, s suite) {
 		"unknown state":    func(e *directory.Entry) { e.State = "lost" },
 		"empty pin":        func(e *directory.Entry) { e.Pins = []string{"s01", ""} },
 		"pin twice":        func(e *directory.Entry) { e.Pins = []string{"s01", "s02", "s01"} },
-		"too many pins":    func(e *directory.Entry) { e.Pins = make([]string, 101) },
+		"too many pins":    func(e *directory.Entry) { e.Pins = pins(32) },
 		"long size":        func(e *directory.Entry) { e.Size = strings.Repeat("s", 17) },
 		"no operation":     func(e *directory.Entry) { e.Operation = "" },
 		"long operation":   func(e *directory.Entry) { e.Operation = strings.Repeat("o", 129) },
