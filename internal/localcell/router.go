@@ -17,7 +17,7 @@ import (
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/sample"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // requestLimit is the time for one request, both attempts together: the same as the router's on AWS,
@@ -102,7 +102,7 @@ func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger
 			return base, nil
 		}
 		return "", fmt.Errorf("no process serves shard %q", shard)
-	}, http.Header{sample.HeaderSecret: {s.WorkerSecret}})
+	}, http.Header{shardkit.HeaderSecret: {s.WorkerSecret}})
 	engine, err := routing.New(routing.Config{
 		Cell: s.Plan.Cell, Scheme: placement.Scheme(s.Plan.Topology.Scheme), Key: key,
 		Shards: s.Plan.Topology.Shards, PerTenant: s.Plan.Topology.KBySize,

@@ -20,9 +20,16 @@ var sampleTenants []byte
 // with the header tenant,load.
 func SampleTenants() io.Reader { return bytes.NewReader(sampleTenants) }
 
+// manyHolder is a Holder that takes many holdings of a shard at once.
+type manyHolder interface {
+	directory.Holder
+	HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error
+}
+
 // enrol makes the directory know the cell, its topology, and those of the tenants that it does not know
-// yet, and returns their number. Each step that was done before is found done.
-func enrol(ctx context.Context, d *directory.Directory, t Topology, tenants []string, now time.Time) (added int, err error) {
+// yet, after their shards hold them, and returns their number. Each step that was done before is found
+// done. The key is the topology's. Nobody else may write meanwhile.
+func enrol(ctx context.Context, d *directory.Directory, holder manyHolder, key []byte, t Topology, tenants []string, now time.Time) (added int, err error) {
 	change := func(operation string) directory.Change {
 		return directory.Change{Operation: operation, By: "local up", At: now}
 	}
@@ -48,6 +55,38 @@ func enrol(ctx context.Context, d *directory.Directory, t Topology, tenants []st
 	for i, id := range tenants {
 		entries[i] = directory.Entry{Tenant: id, Cell: t.Cell, State: directory.Active, Topology: t.Version}
 	}
+	if err := holdNew(ctx, d, holder, key, t, entries); err != nil {
+		return 0, err
+	}
 	enrolled, err := d.Enrol(ctx, entries, change("local up, "+now.UTC().Format(time.RFC3339Nano)))
 	return enrolled.Created, err
+}
+
+// holdNew has the shards hold those of the tenants that the directory does not know yet. The others have
+// entries of their own, by which they are held or not.
+func holdNew(ctx context.Context, d *directory.Directory, holder manyHolder, key []byte, t Topology, entries []directory.Entry) error {
+	residence := directory.NewResidence(d, holder, func(context.Context, string, string) ([]byte, error) { return key, nil })
+	byShard := map[string][]directory.Holding{}
+	for _, e := range entries {
+		if _, err := d.Get(ctx, e.Tenant); err == nil {
+			continue
+		} else if !errors.Is(err, directory.ErrNotFound) {
+			return err
+		}
+		subset, err := residence.Subset(ctx, e)
+		if err != nil {
+			return err
+		}
+		for _, shard := range subset {
+			byShard[shard] = append(byShard[shard], directory.Holding{Tenant: e.Tenant, Epoch: 1})
+		}
+	}
+	for _, shard := range t.Shards {
+		if many := byShard[shard]; len(many) > 0 {
+			if err := holder.HoldMany(ctx, t.Cell, shard, many); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
