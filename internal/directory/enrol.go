@@ -58,7 +58,7 @@ func (d *Directory) bundle(ctx context.Context, entries []Entry, c Change) (b Ba
 		if err != nil {
 			return Batch{}, 0, fmt.Errorf("enrol tenant %q: %w", e.Tenant, err)
 		}
-		if len(b.Ops)+len(single.Ops) > MaxOps {
+		if n > 0 && (len(b.Ops)+len(single.Ops) > MaxOps || b.crowded(single)) {
 			break
 		}
 		if _, twice := at[entryKey(e.Tenant)]; twice {
@@ -75,6 +75,17 @@ func (d *Directory) bundle(ctx context.Context, entries []Entry, c Change) (b Ba
 		n++
 	}
 	return b, n, nil
+}
+
+// crowded says whether adding a batch, as bundle does, would move too many counters of one record.
+func (b Batch) crowded(more Batch) bool {
+	for _, op := range more.Ops {
+		i := slices.IndexFunc(b.Ops, func(o Op) bool { return o.Key == op.Key })
+		if i >= 0 && len(addDeltas(slices.Clone(b.Ops[i].Deltas), op.Deltas)) > MaxDeltas {
+			return true
+		}
+	}
+	return false
 }
 
 // addDeltas adds moves up, all of which have the bounds of cellOps without room, or of topologyOps.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,6 +15,7 @@ import (
 const (
 	MaxRecord = 400_000 // bytes of one record as Op.Size counts them; DynamoDB takes 400 KiB
 	MaxOps    = 100     // operations in one batch
+	MaxDeltas = 50      // counters in one operation; DynamoDB takes 300 operators in an expression, and a delta has four
 	maxPart   = 2048    // bytes
 	maxSort   = 1024    // bytes
 )
@@ -119,7 +121,7 @@ type Batch struct {
 	Ops       []Op
 }
 
-// ErrTooLarge marks what is larger than MaxRecord or MaxOps.
+// ErrTooLarge marks what is larger than MaxRecord, MaxOps or MaxDeltas.
 var ErrTooLarge = errors.New("larger than the directory keeps")
 
 // Check says what is wrong with a batch, whatever stands: an error that wraps ErrTooLarge or ErrInvalid.
@@ -146,7 +148,28 @@ func (b Batch) Check() error {
 		case size > MaxRecord:
 			return fmt.Errorf("%w: record %v has %d bytes; at most %d", ErrTooLarge, o.Key, size, MaxRecord)
 		}
+		if err := o.checkDeltas(); err != nil {
+			return err
+		}
 		seen[o.Key] = true
+	}
+	return nil
+}
+
+func (o Op) checkDeltas() error {
+	switch {
+	case len(o.Deltas) > MaxDeltas:
+		return fmt.Errorf("%w: %d counters of record %v; at most %d at once", ErrTooLarge, len(o.Deltas), o.Key, MaxDeltas)
+	case len(o.Deltas) > 0 && o.Expect == 0 && !o.Put:
+		return fmt.Errorf("%w: counters of record %v, which must not exist", ErrInvalid, o.Key)
+	}
+	for i, d := range o.Deltas {
+		switch {
+		case d.Min > d.Max:
+			return fmt.Errorf("%w: counter %q of record %v: from %d to %d is nothing", ErrInvalid, d.Counter, o.Key, d.Min, d.Max)
+		case slices.ContainsFunc(o.Deltas[:i], func(e Delta) bool { return e.Counter == d.Counter }):
+			return fmt.Errorf("%w: counter %q of record %v moves twice", ErrInvalid, d.Counter, o.Key)
+		}
 	}
 	return nil
 }
@@ -276,11 +299,19 @@ type Home interface {
 	// A listing by part is as of now; one by an index may be stale, without end to what it misses but not
 	// for long.
 	List(ctx context.Context, r Range, after Key, limit int) ([]Record, error)
-	// Changes returns records that were put after the cursor, oldest first, each as it stands now, with
-	// the cursor that continues; the cursor "" gives no records and the cursor of now. It tells of the
+	// Changes returns records that were put after the cursor, oldest first, each as it stands now or as
+	// that put left it, with the cursor that continues; the cursor "" gives no records and the cursor of now. It tells of the
 	// families that Announced names, at least once, early but without a bound. ErrCursor when the cursor
 	// is too old.
 	Changes(ctx context.Context, after Cursor, limit int) ([]Record, Cursor, error)
+}
+
+// Lagging is a Home whose answers to relaxed reads may be stale. A Home that is not Lagging gives every
+// answer as of now.
+type Lagging interface {
+	Home
+	// MayBeStale says whether reads of that consistency may miss the latest changes.
+	MayBeStale(c Consistency) bool
 }
 
 // Announced says whether the feed of changes tells of records with this key.

@@ -41,6 +41,7 @@ func Records(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"RepetitionFindsItself", repetitionFindsItself},
 		{"CountersStayInBounds", countersStayInBounds},
 		{"CountersAtOnce", countersAtOnce},
+		{"ManyCounters", manyCounters},
 		{"OneBatchWins", oneBatchWins},
 		{"BatchesThatAreNone", badBatches},
 		{"KeysOfEveryKind", keysOfEveryKind},
@@ -315,6 +316,10 @@ func badBatches(t *testing.T, h homeSuite) {
 		"long part":              {directory.Batch{Operation: "op", Ops: put(key(strings.Repeat("p", 2049), "A"))}, directory.ErrTooLarge},
 		"long sort":              {directory.Batch{Operation: "op", Ops: put(key("p", strings.Repeat("A", 1025)))}, directory.ErrTooLarge},
 		"long index":             {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(key("p", "A"), 0, []byte(`1`), strings.Repeat("i", 2049))}}, directory.ErrTooLarge},
+		"too many counters":      {directory.Batch{Operation: "op", Ops: []directory.Op{counting(directory.MaxDeltas+1, directory.Delta{By: 1, Max: 9})}}, directory.ErrTooLarge},
+		"a counter twice":        {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Require(key("p", "A"), 1, directory.Delta{Counter: "n", By: 1, Max: 9}, directory.Delta{Counter: "n", By: 1, Max: 9})}}, directory.ErrInvalid},
+		"bounds of nothing":      {directory.Batch{Operation: "op", Ops: []directory.Op{counting(1, directory.Delta{Min: 1})}}, directory.ErrInvalid},
+		"counters of nothing":    {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Require(key("p", "A"), 0, directory.Delta{Counter: "n", By: 1, Max: 9})}}, directory.ErrInvalid},
 		"larger than an item is": {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(key("p", "A"), 0, []byte(`"`+strings.Repeat("x", directory.MaxRecord)+`"`))}}, directory.ErrTooLarge},
 	} {
 		if err := h.Write(t.Context(), c.batch); !errors.Is(err, c.want) {
@@ -322,6 +327,35 @@ func badBatches(t *testing.T, h homeSuite) {
 		}
 	}
 	h.stands(t, directory.Record{Key: key("p", "A")})
+}
+
+// counting creates a record with n counters that move alike.
+func counting(n int, d directory.Delta) directory.Op {
+	op := directory.Put(key("p", "A"), 0, []byte(`1`))
+	for i := range n {
+		d.Counter = fmt.Sprintf("shard/s%02d", i)
+		op.Deltas = append(op.Deltas, d)
+	}
+	return op
+}
+
+// As many counters as one operation may move, each within bounds of its own.
+func manyCounters(t *testing.T, h homeSuite) {
+	h.write(t, "op-1", counting(directory.MaxDeltas, directory.Delta{By: 3, Max: 5}))
+	again := counting(directory.MaxDeltas, directory.Delta{By: 2, Max: 5})
+	again.Expect = 1
+	h.write(t, "op-2", again)
+	again.Expect = 2
+	h.refused(t, "op-3", []directory.Op{again}, 0)
+	got := h.read(t, again.Key).Counters
+	if len(got) != directory.MaxDeltas {
+		t.Errorf("%d counters, want %d", len(got), directory.MaxDeltas)
+	}
+	for name, n := range got {
+		if n != 5 {
+			t.Errorf("%s = %d, want 5", name, n)
+		}
+	}
 }
 
 func nearTheLargest(t *testing.T, h homeSuite) {
