@@ -123,7 +123,8 @@ func TestKilled(t *testing.T) {
 	}
 	acknowledged, silent := 0, 0
 	for round := range n {
-		lines := runAndKill(t, path, time.Duration(rng.IntN(20_000))*time.Microsecond)
+		// Every other process is killed from its beginning on, the others once they have written.
+		lines := runAndKill(t, path, round%2 == 0, time.Duration(rng.IntN(20_000))*time.Microsecond)
 		acknowledged += len(lines)
 		if len(lines) == 0 {
 			silent++
@@ -139,8 +140,9 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// runAndKill starts a writing process, kills it after a while, and returns the lines that it told whole.
-func runAndKill(t *testing.T, path string, after time.Duration) []string {
+// runAndKill starts a writing process, kills it a while after its beginning or its first line, and returns
+// the lines that it told whole.
+func runAndKill(t *testing.T, path string, early bool, after time.Duration) []string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childFile+"="+path)
@@ -156,6 +158,12 @@ func runAndKill(t *testing.T, path string, after time.Duration) []string {
 	if _, err := reader.ReadString('\n'); err != nil {
 		t.Fatalf("the process did not begin: %v", err)
 	}
+	first := ""
+	if !early {
+		if first, err = reader.ReadString('\n'); err != nil {
+			t.Fatalf("the process wrote nothing: %v", err)
+		}
+	}
 	timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	told, err := io.ReadAll(reader)
@@ -165,7 +173,7 @@ func runAndKill(t *testing.T, path string, after time.Duration) []string {
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != -1 {
 		t.Fatalf("the process ended by itself: %v", err)
 	}
-	lines := strings.Split(string(told), "\n")
+	lines := strings.Split(first+string(told), "\n")
 	return lines[:len(lines)-1] // what follows the last newline was cut off
 }
 

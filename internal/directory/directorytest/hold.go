@@ -114,7 +114,7 @@ func heldFirst(t *testing.T, r rules) {
 	}
 	// A change that came too late lets go of what it had hold.
 	late := e.Clone()
-	late.Epoch, late.Pins = 2, []string{"s05"}
+	late.Epoch, late.Pins = 2, []string{"s05", "s01", "s08"}
 	before := late.Clone()
 	before.Pins = nil
 	_, err = res.Settle(t.Context(), before, late, change("late"))
