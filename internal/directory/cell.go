@@ -235,12 +235,11 @@ func (d *Directory) changeCell(ctx context.Context, name, did string, c Change, 
 			return after, nil
 		}
 		if _, failed := conflict.find(0); !failed {
-			return fail(besides(conflict.Failed[0].Have, moreOp(more, conflict.Failed[0].Op)))
+			f := conflict.Failed[0]
+			return fail(besides(f.Have, more[f.Op-2])) // behind the cell and its history
 		}
 	}
 }
-
-func moreOp(more []Op, index int) Op { return more[index-2] }
 
 // CellHistory returns up to limit changes of a cell by hand with versions above after, oldest first.
 func (d *Directory) CellHistory(ctx context.Context, name string, after uint64, limit int) ([]LoggedCell, error) {
