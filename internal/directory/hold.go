@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Holding is an item in a shard's own store: the shard holds the tenant, since this epoch of its entry.
@@ -26,6 +28,16 @@ type Holder interface {
 	// Holdings returns up to limit items after the tenant, as Store.List has it.
 	Holdings(ctx context.Context, cell, shard, after string, limit int) ([]Holding, error)
 }
+
+// ManyHolder is a Holder that takes many holdings of a shard at once.
+type ManyHolder interface {
+	Holder
+	// HoldMany is Hold for each. With an error, some may be written.
+	HoldMany(ctx context.Context, cell, shard string, many []Holding) error
+}
+
+// maxHoldMany is how many shards are told at the same time whom they hold.
+const maxHoldMany = 32
 
 // Keys gives the placement key of a cell by its version.
 type Keys func(ctx context.Context, cell, version string) ([]byte, error)
@@ -203,14 +215,8 @@ func (r *Residence) release(ctx context.Context, from []place, h Holding) error 
 
 // Enrol is Directory.Enrol after every shard of the tenants' subsets holds them.
 func (r *Residence) Enrol(ctx context.Context, entries []Entry, c Change) (Enrolled, error) {
-	for _, e := range entries {
-		at, err := r.held(ctx, e)
-		if err == nil {
-			err = r.hold(ctx, at, Holding{e.Tenant, 1})
-		}
-		if err != nil {
-			return Enrolled{}, fmt.Errorf("enrol tenant %q: %w", e.Tenant, err)
-		}
+	if err := r.holdAll(ctx, entries); err != nil {
+		return Enrolled{}, err
 	}
 	done, err := r.Directory.Enrol(ctx, entries, c)
 	for _, e := range done.Differ { // held in vain, where it is not its place
@@ -221,6 +227,38 @@ func (r *Residence) Enrol(ctx context.Context, entries []Entry, c Change) (Enrol
 		err = errors.Join(err, heldErr)
 	}
 	return done, err
+}
+
+// holdAll has the shards hold tenants who are to come, those of one shard at once where the holder can.
+func (r *Residence) holdAll(ctx context.Context, entries []Entry) error {
+	byPlace := map[place][]Holding{}
+	many, atOnce := r.holder.(ManyHolder)
+	for _, e := range entries {
+		at, err := r.held(ctx, e)
+		if err == nil && !atOnce {
+			err = r.hold(ctx, at, Holding{e.Tenant, 1})
+		}
+		if err != nil {
+			return fmt.Errorf("enrol tenant %q: %w", e.Tenant, err)
+		}
+		for _, p := range at {
+			byPlace[p] = append(byPlace[p], Holding{e.Tenant, 1})
+		}
+	}
+	if !atOnce {
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxHoldMany)
+	for p, holdings := range byPlace {
+		g.Go(func() error {
+			if err := many.HoldMany(ctx, p.cell, p.shard, holdings); err != nil {
+				return fmt.Errorf("enrol: have shard %s/%s hold %d tenants: %w", p.cell, p.shard, len(holdings), err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 type place struct{ cell, shard string }

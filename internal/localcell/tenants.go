@@ -20,16 +20,10 @@ var sampleTenants []byte
 // with the header tenant,load.
 func SampleTenants() io.Reader { return bytes.NewReader(sampleTenants) }
 
-// manyHolder is a Holder that takes many holdings of a shard at once.
-type manyHolder interface {
-	directory.Holder
-	HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error
-}
-
 // enrol makes the directory know the cell, its topology, and those of the tenants that it does not know
 // yet, after their shards hold them, and returns their number. Each step that was done before is found
 // done. The key is the topology's. Nobody else may write meanwhile.
-func enrol(ctx context.Context, d *directory.Directory, holder manyHolder, key []byte, t Topology, tenants []string, now time.Time) (added int, err error) {
+func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, key []byte, t Topology, tenants []string, now time.Time) (added int, err error) {
 	change := func(operation string) directory.Change {
 		return directory.Change{Operation: operation, By: "local up", At: now}
 	}
@@ -64,7 +58,7 @@ func enrol(ctx context.Context, d *directory.Directory, holder manyHolder, key [
 
 // holdNew has the shards hold those of the tenants that the directory does not know yet. The others have
 // entries of their own, by which they are held or not.
-func holdNew(ctx context.Context, d *directory.Directory, holder manyHolder, key []byte, t Topology, entries []directory.Entry) error {
+func holdNew(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, key []byte, t Topology, entries []directory.Entry) error {
 	residence := directory.NewResidence(d, holder, func(context.Context, string, string) ([]byte, error) { return key, nil })
 	byShard := map[string][]directory.Holding{}
 	for _, e := range entries {

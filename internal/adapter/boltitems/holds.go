@@ -14,11 +14,11 @@ import (
 // holdsBucket has an item for each tenant that a shard holds: cell, shard, tenant → epoch, 8 bytes.
 var holdsBucket = []byte("holds")
 
-// Holds is which shards hold which tenants, in the same file as the items. It is a directory.Holder, and
-// takes many holdings in one transaction.
+// Holds is which shards hold which tenants, in the same file as the items. It is a
+// directory.ManyHolder, and takes many holdings in one transaction.
 type Holds struct{ db *bbolt.DB }
 
-var _ directory.Holder = (*Holds)(nil)
+var _ directory.ManyHolder = (*Holds)(nil)
 
 // Holds returns the holdings that lie beside the items. They are of use until Close.
 func (s *Items) Holds() *Holds { return &Holds{s.db} }

@@ -98,7 +98,7 @@ func (c *Client) Changes(ctx context.Context, after directory.Cursor, limit int)
 // Holds is a directory.Holder that asks a HoldsHandler.
 type Holds struct{ caller }
 
-var _ ManyHolder = (*Holds)(nil)
+var _ directory.ManyHolder = (*Holds)(nil)
 
 // NewHolds is NewClient for the holdings.
 func NewHolds(base, token string, client *http.Client) (*Holds, error) {

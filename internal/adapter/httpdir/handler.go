@@ -75,14 +75,8 @@ func page(list []directory.Record, limit int) records {
 	return records{Records: toWireRecords(list), More: len(list) == maxPage && limit > maxPage}
 }
 
-// ManyHolder is a Holder that takes many holdings at once.
-type ManyHolder interface {
-	directory.Holder
-	HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error
-}
-
 // HoldsHandler serves the shards' holdings under /v1/holds/.
-func HoldsHandler(h ManyHolder) http.Handler {
+func HoldsHandler(h directory.ManyHolder) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathHold, handle(func(ctx context.Context, in holdsRequest) (struct{}, error) {
 		return struct{}{}, h.HoldMany(ctx, in.Cell, in.Shard, in.Holdings)
