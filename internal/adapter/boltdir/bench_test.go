@@ -17,7 +17,10 @@ import (
 	"cellwall.dev/cellwall/internal/placement"
 )
 
-var tenants = flag.Int("tenants", 20_000, "tenants in the directory that BenchmarkDirectory measures")
+var (
+	tenants = flag.Int("tenants", 20_000, "tenants in the directory that BenchmarkDirectory measures")
+	ordered = flag.Bool("ordered", false, "import them in the order of their ids, which writes each page once, instead of scattered")
+)
 
 func tenantID(i int) string { return fmt.Sprintf("tenant-%07d-of-the-benchmark", i) }
 
@@ -28,8 +31,11 @@ func population(n int) io.Reader {
 		var b bytes.Buffer
 		b.WriteString("tenant,cell,load,topology\n")
 		for i := range n {
-			// Scattered, as ids are: a file in their order would fill the tree from the end.
-			fmt.Fprintf(&b, "%s,eu-%d,1.5,1\n", tenantID(int(uint64(i)*7919%uint64(n))), i%4+1)
+			id := i
+			if !*ordered {
+				id = int(uint64(i) * 7919 % uint64(n))
+			}
+			fmt.Fprintf(&b, "%s,eu-%d,1.5,1\n", tenantID(id), i%4+1)
 			if b.Len() > 1<<16 || i == n-1 {
 				if _, err := w.Write(b.Bytes()); err != nil {
 					return
