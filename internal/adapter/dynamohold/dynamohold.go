@@ -36,35 +36,36 @@ type Client interface {
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Place is where a shard's holdings lie.
+// Place is where a shard's holdings lie. The zero Place is that of a shard without a store: nothing can
+// be written there, and it holds everybody, as its service does, which cannot ask.
 type Place struct {
 	Client Client
 	Table  string // name or ARN
 	Shared string // the shard's id in a table that several shards share, else ""
 }
 
+// ErrNoStore means that nothing says whom a shard holds.
+var ErrNoStore = errors.New("the fleet gives its shards neither a table nor a store of the cell, so that they hold everybody: list the cell's tenants instead, or add shard.table to the fleet")
+
 // Find gives the place of a shard.
 type Find func(cell, shard string) (Place, error)
 
-// InFleet finds places by the fleet: the shard's own table, or the cell's store when the shards have no
-// table and state.mode is cell. client gives a client that works in an account and region.
+// InFleet finds places by the fleet: the shard's own table; the cell's store when the shards have no table
+// and state.mode is cell; else the zero Place. client gives a client that works in an account and region.
 func InFleet(f *fleet.Fleet, client func(account, region string) Client) Find {
 	return func(cell, shard string) (Place, error) {
 		for _, c := range f.Cells {
 			if c.Name != cell {
 				continue
 			}
-			p := Place{Client: client(c.Account, c.Region)}
 			in := names.ForFleet(f.Service).Cell(cell)
 			switch {
 			case f.Shard.Table != nil:
-				p.Table = in.Shard(shard).Table()
+				return Place{Client: client(c.Account, c.Region), Table: in.Shard(shard).Table()}, nil
 			case f.Shard.State.Mode == fleet.StateCell:
-				p.Table, p.Shared = in.Store(), shard
-			default:
-				return Place{}, errors.New("the fleet gives its shards neither a table nor a store of the cell in which they could hold tenants: add shard.table to the fleet")
+				return Place{Client: client(c.Account, c.Region), Table: in.Store(), Shared: shard}, nil
 			}
-			return p, nil
+			return Place{}, nil
 		}
 		return Place{}, fmt.Errorf("the fleet has no cell %q", cell)
 	}
@@ -145,7 +146,7 @@ func (h *Holder) write(ctx context.Context, cell, shard string, one directory.Ho
 		return fmt.Errorf("shard %s/%s: %w: a tenant id of %d bytes", cell, shard, directory.ErrInvalid, len(one.Tenant))
 	}
 	p, err := h.place(ctx, cell, shard)
-	if err != nil {
+	if err != nil || p.Table == "" {
 		return err
 	}
 	own, listed := p.keys(one.Tenant)
@@ -199,6 +200,9 @@ func (h *Holder) Held(ctx context.Context, cell, shard, tenant string) (director
 	if err != nil || !directory.ValidTenant(tenant) {
 		return directory.Holding{}, false, err
 	}
+	if p.Table == "" {
+		return directory.Holding{Tenant: tenant}, true, nil
+	}
 	own, _ := p.keys(tenant)
 	out, err := p.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &p.Table, Key: itemKey(own), ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -220,6 +224,9 @@ func (h *Holder) Holdings(ctx context.Context, cell, shard, after string, limit 
 		return nil, fmt.Errorf("list the tenants of shard %s/%s: limit %d: want at least 1", cell, shard, limit)
 	}
 	p, err := h.place(ctx, cell, shard)
+	if err == nil && p.Table == "" {
+		err = fmt.Errorf("list the tenants of shard %s/%s: %w", cell, shard, ErrNoStore)
+	}
 	if err != nil {
 		return nil, err
 	}
