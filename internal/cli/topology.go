@@ -312,6 +312,34 @@ func (d *desk) lost(ctx context.Context, c fleet.Cell) error {
 	return nil
 }
 
+// noneLost is lost for every cell of a fleet file, when a directory was named to ask.
+func (f *directoryFlags) noneLost(cmd *cobra.Command, file string) error {
+	if !cmd.Flags().Changed("directory") {
+		return nil
+	}
+	f.fleetFile = file // also for the fleet's own table
+	fleet, err := f.loadFleet()
+	if err != nil {
+		return err
+	}
+	return f.with(cmd.Context(), func(d *desk) error {
+		cells, err := d.Cells(cmd.Context())
+		if err != nil {
+			return err
+		}
+		for _, cell := range cells {
+			c, err := fleetCell(fleet, cell.Name)
+			if err != nil { // it is gone, with all of its shards
+				c.Name = cell.Name
+			}
+			if err := d.lost(cmd.Context(), c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func versionsText(versions []uint64) string {
 	text := make([]string, len(versions))
 	for i, v := range versions {
