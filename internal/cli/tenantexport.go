@@ -40,7 +40,7 @@ interrupted goes on where it stopped when the same command is given again.`,
 			}
 			ctx := cmd.Context()
 			return f.with(ctx, func(d *desk) error {
-				say := f.progress("%d tenants written")
+				say := f.progress("%d tenants written", progressEvery)
 				if file == "" {
 					_, err := d.Export(ctx, f.out, kind, "", func(n int, _ string) { say(n) })
 					return err

@@ -50,7 +50,7 @@ status 3 when tenants are there already, and otherwise: they, too, are left alon
 			if checkpoint == "" {
 				checkpoint = args[0] + ".checkpoint"
 			}
-			in := &importing{app: f.app, file: args[0], format: kind, cell: cell, checkpoint: checkpoint, fleet: fleet}
+			in := &importing{app: f.app, file: args[0], format: kind, cell: cell, checkpoint: checkpoint, fleet: fleet, every: progressEvery}
 			return f.with(cmd.Context(), func(d *desk) error {
 				if err := d.keyed(cmd.Context()); err != nil {
 					return err
@@ -94,6 +94,7 @@ type importing struct {
 	file, cell, checkpoint string
 	format                 directory.FileFormat
 	fleet                  *fleet.Fleet
+	every                  time.Duration // between two lines of progress, and two checkpoints
 }
 
 // importReport is the JSON form of tenant import.
@@ -127,7 +128,7 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 		newest[c.Name] = c.Topology
 	}
 	// First all is read, then all is written.
-	say := in.progress("checked %d lines")
+	say := in.progress("checked %d lines", in.every)
 	first, err := in.open(newest, say)
 	if err != nil {
 		return r, err
@@ -164,7 +165,7 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	if err != nil {
 		return r, err
 	}
-	say = in.progress(fmt.Sprintf("%%d of %d tenants are there", good))
+	say = in.progress(fmt.Sprintf("%%d of %d tenants are there", good), in.every)
 	written := time.Now()
 	err = directory.Import(ctx, second.lines, at.Line, c, d.Enrol, func(p directory.Progress) {
 		r.Created, r.Present, at.Line = p.Created, p.Present, p.Line
@@ -173,7 +174,7 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 			fmt.Fprintf(in.err, "%s: tenant %s is there already, otherwise than the file says: left alone\n", in.file, shown(e.Tenant))
 		}
 		say(p.Created + p.Present + r.Differ)
-		if time.Since(written) >= progressEvery {
+		if time.Since(written) >= in.every {
 			// Without it the import goes on, and would only begin earlier when it is repeated.
 			if err := writeCheckpoint(in.checkpoint, at); err != nil {
 				fmt.Fprintln(in.err, "warning:", err)
@@ -245,10 +246,10 @@ func (in *importing) open(newest map[string]uint64, say func(int)) (*reading, er
 }
 
 // progress is a function that says now and then how far something has come.
-func (a *app) progress(format string) func(n int) {
+func (a *app) progress(format string, every time.Duration) func(n int) {
 	last := time.Now()
 	return func(n int) {
-		if time.Since(last) >= progressEvery {
+		if time.Since(last) >= every {
 			fmt.Fprintf(a.err, format+"\n", n)
 			last = time.Now()
 		}
