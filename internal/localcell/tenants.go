@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -28,14 +29,23 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 		return directory.Change{Operation: operation, By: "local up", At: now}
 	}
 	cell := directory.Cell{Name: t.Cell, Headroom: directory.DefaultHeadroom}
+	for _, zone := range t.Zones {
+		if !slices.Contains(cell.Zones, zone) {
+			cell.Zones = append(cell.Zones, zone)
+		}
+	}
 	if _, err := d.AddCell(ctx, cell, change("local up: add the cell")); err != nil && !errors.Is(err, directory.ErrCellExists) {
 		return 0, err
 	}
 	published := directory.Topology{
 		Cell: t.Cell, Version: t.Version, Scheme: placement.Scheme(t.Scheme), KBySize: t.KBySize, KeyVersion: t.KeyVersion,
 	}
-	for _, id := range t.Shards {
-		published.Shards = append(published.Shards, directory.Shard{ID: id, Weight: 1, State: directory.InUse})
+	for i, id := range t.Shards {
+		shard := directory.Shard{ID: id, Weight: 1, State: directory.InUse}
+		if i < len(t.Zones) { // plans of tests have none
+			shard.Zone = t.Zones[i]
+		}
+		published.Shards = append(published.Shards, shard)
 	}
 	if _, err := d.Topology(ctx, t.Cell, t.Version); errors.Is(err, directory.ErrUnknownTopology) {
 		_, err = d.Publish(ctx, published, change(fmt.Sprintf("local up: publish topology %d", t.Version)))
