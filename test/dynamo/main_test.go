@@ -44,7 +44,12 @@ var tables atomic.Int32
 // deployment tests hold the deployed one to the same.
 func newTable(t *testing.T) string {
 	t.Helper()
-	name := aws.String(fmt.Sprintf("table-%d", tables.Add(1)))
+	return namedTable(t, fmt.Sprintf("table-%d", tables.Add(1)))
+}
+
+func namedTable(t *testing.T, called string) string {
+	t.Helper()
+	name := &called
 	s := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS}
 	}
