@@ -100,6 +100,27 @@ func TestRouterOnly(t *testing.T) {
 	}
 }
 
+// TestHeldBefore: the service is not even asked, and so reads nothing either. What becomes of a change between
+// the question and a write is package shardkittest's.
+func TestHeldBefore(t *testing.T) {
+	for _, c := range []struct {
+		since  uint64 // 0: not held
+		epoch  uint64
+		status int
+	}{{0, 4, 421}, {0, 0, 421}, {4, 3, 421}, {4, 4, 200}, {4, 5, 200}, {5, 4, 421}, {1, 1 << 63, 200}, {1 << 63, 1, 421}} {
+		m := shardkit.NewMemory()
+		m.Hold("other", 1)
+		if c.since > 0 {
+			m.Hold("acme", c.since)
+		}
+		asked := 0
+		h := guarded(t, shardkit.Config{Items: m, Shard: "s01"}, func(http.ResponseWriter, *http.Request) { asked++ })
+		if got := status(h, sent(routing.HeaderEpoch, fmt.Sprint(c.epoch))); got != c.status || (asked == 1) != (c.status == 200) {
+			t.Errorf("held since %d, asked at %d: answered %d, want %d; the service was asked %d times", c.since, c.epoch, got, c.status, asked)
+		}
+	}
+}
+
 // TestHeadersAreTheRouters: both sides spell the headers alike, and agree on which tenants there are.
 func TestHeadersAreTheRouters(t *testing.T) {
 	if shardkit.HeaderTenant != routing.HeaderTenant || shardkit.HeaderEpoch != routing.HeaderEpoch || shardkit.HeaderShard != routing.HeaderShard {

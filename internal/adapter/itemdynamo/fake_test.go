@@ -138,6 +138,9 @@ func (f *tables) TransactWriteItems(_ context.Context, in *dynamodb.TransactWrit
 			}
 		case w.Put != nil:
 			p = at(w.Put.TableName, w.Put.Item)
+			if w.Put.Item["value"].(*types.AttributeValueMemberB).Value == nil {
+				cancel(i, "ValidationError")
+			}
 		case w.Delete != nil:
 			p = at(w.Delete.TableName, w.Delete.Key)
 		}

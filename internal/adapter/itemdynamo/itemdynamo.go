@@ -185,7 +185,11 @@ func (s *Store) transaction(tenant string, epoch uint64, writes []shardkit.Write
 			items = append(items, types.TransactWriteItem{Delete: &types.Delete{TableName: &s.t.State, Key: item}})
 			continue
 		}
-		item[value] = &types.AttributeValueMemberB{Value: w.Value}
+		body := w.Value
+		if body == nil {
+			body = []byte{} // nil is no value at all to DynamoDB
+		}
+		item[value] = &types.AttributeValueMemberB{Value: body}
 		items = append(items, types.TransactWriteItem{Put: &types.Put{TableName: &s.t.State, Item: item}})
 	}
 	return items

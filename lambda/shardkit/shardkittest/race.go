@@ -89,7 +89,9 @@ func heldBefore(t *testing.T, s Shard) {
 const (
 	stays   = 25
 	writers = 8
-	pause   = 200 * time.Microsecond // so that a store in memory is not filled without end
+	// patience bounds the wait for the first write of a stay, counted in pauses.
+	patience = 5 * time.Second
+	pause    = 200 * time.Microsecond // so that a store in memory is not filled without end
 )
 
 // neverUnheld has a tenant come and go, each time at a higher epoch, while writers write at the epoch
@@ -151,8 +153,10 @@ func neverUnheld(t *testing.T, s Shard) {
 			break
 		}
 		now.Store(stay)
-		for count() == before && !t.Failed() {
-			time.Sleep(pause)
+		for waited := time.Duration(0); count() == before && !t.Failed(); waited += pause {
+			if time.Sleep(pause); waited > patience {
+				t.Errorf("in stay %d nobody could write", stay)
+			}
 		}
 		if err := s.Release(tenant, stay); err != nil {
 			t.Error(err)
