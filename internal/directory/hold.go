@@ -162,8 +162,9 @@ func (r *Residence) settle(ctx context.Context, before, after Entry, c Change, t
 	}
 	stands, err := r.replace(ctx, before, after, c, t)
 	if refused(err) {
-		// Another change may have come to the same shards, at an epoch not below this one's.
-		return Entry{}, errors.Join(err, r.undo(ctx, after.Tenant, come, hold))
+		// Another change may have come to the same shards, at an epoch not below this one's. Those that
+		// were taken to stay are let go, too: the tenant may have left them before they held it again.
+		return Entry{}, errors.Join(err, r.undo(ctx, after.Tenant, next, hold))
 	}
 	if err != nil {
 		return Entry{}, err

@@ -112,11 +112,11 @@ func heldFirst(t *testing.T, r rules) {
 	if got := holders(t, h, "acme"); !slices.Equal(got, pins.Pins) {
 		t.Errorf("after the pins %v hold it, want %v", got, pins.Pins)
 	}
-	// A change that came too late lets go of what it had hold.
+	// A change that came too late lets go of what it had hold, also where it took the tenant to be.
 	late := e.Clone()
-	late.Epoch, late.Pins = 2, []string{"s05", "s01", "s08"}
+	late.Epoch, late.Pins = 2, []string{"s05", "s04", "s01", "s08"}
 	before := late.Clone()
-	before.Pins = nil
+	before.Pins = []string{"s04"}
 	_, err = res.Settle(t.Context(), before, late, change("late"))
 	wantIs(t, err, directory.ErrStale)
 	if got := holders(t, h, "acme"); !slices.Equal(got, pins.Pins) {
