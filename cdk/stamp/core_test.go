@@ -186,6 +186,14 @@ func TestDirectory(t *testing.T) {
 	if table.at("BillingMode") != "PAY_PER_REQUEST" || table.at("TableName") != "orders-directory" {
 		t.Errorf("it is %v, %v", table.at("TableName"), table.at("BillingMode"))
 	}
+	if got := text(table.at("GlobalSecondaryIndexes")); got != `[`+
+		`{"IndexName":"first","KeySchema":[{"AttributeName":"i1","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}},`+
+		`{"IndexName":"second","KeySchema":[{"AttributeName":"i2","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}}]` {
+		t.Errorf("its indexes are %s", got)
+	}
+	if got := text(table.at("StreamSpecification")); got != `{"StreamViewType":"NEW_AND_OLD_IMAGES"}` {
+		t.Errorf("its stream is %s", got)
+	}
 	var regions []string
 	for i := range table.at("Replicas").([]any) {
 		region := table.at("Replicas", i, "Region").(string)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
+	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell/issuer"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -113,7 +115,8 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 	if err := d.settle(plan.Topology); err != nil {
 		return 0, err
 	}
-	if _, err := d.placementKey(plan.Topology.KeyVersion); err != nil {
+	key, err := d.placementKey(plan.Topology.KeyVersion)
+	if err != nil {
 		return 0, err
 	}
 	if _, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
@@ -127,15 +130,29 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 	} else if err != nil {
 		return 0, fmt.Errorf("the issuer's key: %w", err)
 	}
-	dir, err := boltdir.Open(d.file(fileDirectory))
-	if err != nil {
-		return 0, err
-	}
-	added, err = dir.Import(ctx, entries(tenants, plan.Cell, plan.Topology.Version, time.Now()))
-	if err = errors.Join(err, dir.Close()); err != nil {
+	if added, err = d.enrolAll(ctx, plan.Topology, key, tenants); err != nil {
 		return added, err
 	}
 	return added, d.writeJSON(filePlan, plan)
+}
+
+// enrolAll opens the cell's stores and enrols the tenants.
+func (d Dir) enrolAll(ctx context.Context, t Topology, key []byte, tenants []string) (added int, err error) {
+	home, err := boltdir.Open(d.file(fileDirectory))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, home.Close()) }()
+	dir, err := directory.Open(ctx, home)
+	if err != nil {
+		return 0, err
+	}
+	items, err := boltitems.Open(d.file(fileItems))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, items.Close()) }()
+	return enrol(ctx, dir, items.Holds(), key, t, tenants, time.Now())
 }
 
 // launch starts the supervisor, hands it the lock, and waits for its report.
