@@ -32,7 +32,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestReplicaContract(t *testing.T) {
-	directorytest.Home(t, func(t *testing.T) directory.Home {
+	directorytest.Records(t, func(t *testing.T) directory.Home {
 		f := newFake(t)
 		return NewReplica(f.open(), f.open())
 	})
@@ -122,6 +122,20 @@ func TestReadMany(t *testing.T) {
 	defer cancel()
 	if _, err := home.Read(ctx, directory.Strong, keys...); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, directory.ErrBusy) {
 		t.Errorf("unread: %v", err)
+	}
+}
+
+// A condition alone is judged, and is no put.
+func TestConditionAlone(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	write(t, home, "op-1", directory.Put(entryKey("p"), 0, nil))
+	f.calls = nil
+	write(t, home, "op-2", directory.Require(entryKey("p"), 1))
+	err := home.Write(t.Context(), directory.Batch{Operation: "op-3", Ops: []directory.Op{directory.Require(entryKey("p"), 2)}})
+	var conflict *directory.Conflict
+	if !errors.As(err, &conflict) || !slices.Equal(f.calls, []string{"TransactWriteItems", "TransactWriteItems"}) {
+		t.Errorf("%v, requests %v", err, f.calls)
 	}
 }
 
@@ -232,6 +246,18 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A put that finds what its operation wrote in an earlier call is a conflict, which its caller judges.
+func TestRepeatedCallIsAConflict(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	b := directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`))}}
+	write(t, home, b.Operation, b.Ops...)
+	var conflict *directory.Conflict
+	if err := home.Write(t.Context(), b); !errors.As(err, &conflict) {
+		t.Errorf("%v, want a conflict", err)
+	}
+}
+
 // A put whose answer was lost is not taken for another's, nor another's for it.
 func TestLostAnswerOfAnother(t *testing.T) {
 	for name, body := range map[string]string{"same operation, another body": `2`, "another operation": `1`} {
@@ -301,6 +327,37 @@ func TestBodyMustBeText(t *testing.T) {
 	err := f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte("\xff"))}})
 	if !errors.Is(err, directory.ErrInvalid) || len(f.calls) != 0 {
 		t.Errorf("%v, requests %v", err, f.calls)
+	}
+}
+
+// The SDK must not repeat a write by itself: Write would not know that one came before.
+func TestTheSDKDoesNotRepeatWrites(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	write(t, home, "op-1", directory.Put(entryKey("p"), 0, nil))
+	write(t, home, "op-2", directory.Put(entryKey("p"), 1, nil), directory.Put(entryKey("q"), 0, nil))
+	if len(f.once) != 2 || !f.once[0] || !f.once[1] {
+		t.Errorf("writes that are sent once: %v", f.once)
+	}
+}
+
+// A page of a part is full in one request, also when it goes on after a record.
+func TestPageOfAPartIsOneRequest(t *testing.T) {
+	f := newFake(t)
+	f.page = 100
+	home := f.open()
+	for i := range 6 {
+		write(t, home, "op", directory.Put(directory.Key{Part: "p", Sort: fmt.Sprint("LOG#", i)}, 0, nil))
+	}
+	f.calls = nil
+	records, err := home.List(t.Context(), directory.Range{Family: "LOG", Part: "p"}, directory.Key{Part: "p", Sort: "LOG#1"}, 3)
+	if err != nil || len(records) != 3 || records[0].Sort != "LOG#2" || len(f.calls) != 1 {
+		t.Errorf("%v, %v, by requests %v", records, err, f.calls)
+	}
+	for part, n := range map[string]int{"a": 6, "z": 0} { // of another part, before this one or after it
+		if records, err := home.List(t.Context(), directory.Range{Family: "LOG", Part: "p"}, directory.Key{Part: part, Sort: "LOG#3"}, 9); err != nil || len(records) != n {
+			t.Errorf("after part %s: %d records, %v; want %d", part, len(records), err, n)
+		}
 	}
 }
 
