@@ -16,7 +16,9 @@ const globalStackID = "global"
 
 // newGlobal is the one stack that belongs to no cell: the tenant directory, a global table with a
 // replica in every region that the fleet names. Its keys are those of every table of ours
-// (names.PartitionKey, names.SortKey); an entry is TENANT#<id>, ENTRY.
+// (names.PartitionKey, names.SortKey); an entry is TENANT#<id>, ENTRY. The indexes list records by what
+// the directory says they belong to, such as a cell; caches learn of changes by the stream, which a table
+// with replicas has in this form anyway.
 //
 // AWS::DynamoDB::GlobalTable does not create a replica outside of the stack's region and give it a
 // policy in one operation (Amazon DynamoDB developer guide, resource-based policy considerations), so
@@ -42,9 +44,12 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) {
 		replicas = append(replicas, replica)
 	}
 	awsdynamodb.NewTableV2(st, str("Directory"), &awsdynamodb.TablePropsV2{
-		TableName:                        str(names.ForFleet(f.Service).DirectoryTable()),
-		PartitionKey:                     stringKey(names.PartitionKey),
-		SortKey:                          stringKey(names.SortKey),
+		TableName:    str(names.ForFleet(f.Service).DirectoryTable()),
+		PartitionKey: stringKey(names.PartitionKey),
+		SortKey:      stringKey(names.SortKey),
+		GlobalSecondaryIndexes: &[]*awsdynamodb.GlobalSecondaryIndexPropsV2{
+			directoryIndex(names.FirstIndex, names.FirstIndexKey), directoryIndex(names.SecondIndex, names.SecondIndexKey)},
+		DynamoStream:                     awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
 		Billing:                          awsdynamodb.Billing_OnDemand(nil),
 		DeletionProtection:               yes,
 		PointInTimeRecoverySpecification: pointInTime(),
@@ -52,6 +57,13 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) {
 		ResourcePolicy:                   directoryPolicy(f, home.Region),
 		Replicas:                         &replicas,
 	})
+}
+
+// directoryIndex lists whole records by one attribute. Its partitions are as large as a cell is, which
+// DynamoDB splits when it has to; only listings read them.
+func directoryIndex(name, key string) *awsdynamodb.GlobalSecondaryIndexPropsV2 {
+	return &awsdynamodb.GlobalSecondaryIndexPropsV2{
+		IndexName: str(name), PartitionKey: stringKey(key), SortKey: stringKey(names.SortKey), ProjectionType: awsdynamodb.ProjectionType_ALL}
 }
 
 // directoryARN is the directory's table in one region.

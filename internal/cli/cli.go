@@ -109,9 +109,13 @@ func (a *app) root() *cobra.Command {
 var commands = []func(*app) *cobra.Command{
 	auditCommand,
 	blastCommand,
+	cellCommand,
 	fleetCommand,
 	localCommand,
 	placeCommand,
+	shardCommand,
+	tenantCommand,
+	topologyCommand,
 }
 
 // noCommand refuses a word that is no command, with status 2.

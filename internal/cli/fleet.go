@@ -67,6 +67,7 @@ func fleetSchema(a *app) *cobra.Command {
 
 func fleetValidate(a *app) *cobra.Command {
 	var asJSON bool
+	in := &directoryFlags{app: a}
 	cmd := &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Check a fleet file and sum up what it describes",
@@ -74,18 +75,27 @@ func fleetValidate(a *app) *cobra.Command {
 
 Every fault goes to standard error in a line of its own: file:line:col: what: why; what to write instead.
 With --json the answer, faults included, is one JSON object on standard output. Exit status 2 when the
-file cannot be read or has faults.`,
+file cannot be read or has faults.
+
+With --directory it is checked, too, that no cell has lost a shard which a topology of that directory
+names: exit status 3. cdk synth cannot see that, since it looks nothing up.`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			file := a.fleetFile
 			if len(args) == 1 {
 				file = args[0]
 			}
 			if asJSON {
-				return a.validateJSON(file)
+				if err := a.validateJSON(file); err != nil {
+					return err
+				}
+				return in.noneLost(cmd, file)
 			}
 			f, err := a.loadFleetFrom(file)
 			if err != nil {
+				return err
+			}
+			if err := in.noneLost(cmd, file); err != nil {
 				return err
 			}
 			for _, n := range f.Notes {
@@ -95,6 +105,7 @@ file cannot be read or has faults.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	in.register(cmd)
 	return cmd
 }
 

@@ -235,8 +235,8 @@ func program() string {
 	return "cellwall"
 }
 
-func (l *local) json(value any) error {
-	if err := json.NewEncoder(l.out).Encode(value); err != nil {
+func (a *app) json(value any) error {
+	if err := json.NewEncoder(a.out).Encode(value); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil

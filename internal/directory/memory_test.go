@@ -8,5 +8,5 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	directorytest.Run(t, func(*testing.T) directory.Store { return directory.NewMemory() })
+	directorytest.Home(t, func(*testing.T) directory.Home { return directory.NewMemory() })
 }

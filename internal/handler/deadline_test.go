@@ -12,23 +12,25 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/directory/directorytest"
 	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/httpapi"
 	"cellwall.dev/cellwall/internal/sample"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // slowOnce is a store to which the first write takes long, however little time its caller has.
 type slowOnce struct {
-	sample.Store
+	shardkit.Items
 	delayed atomic.Bool
 }
 
-func (s *slowOnce) Put(ctx context.Context, pk, sk string, value []byte) error {
+func (s *slowOnce) Write(ctx context.Context, tenant string, epoch uint64, writes ...shardkit.Write) error {
 	if !s.delayed.Swap(true) {
 		time.Sleep(time.Minute)
 	}
-	return s.Store.Put(ctx, pk, sk, value)
+	return s.Items.Write(ctx, tenant, epoch, writes...)
 }
 
 // inProcess is a Transport whose slices are workers here, which go on when the router gives up.
@@ -61,11 +63,16 @@ func (p inProcess) Send(ctx context.Context, call routing.Call, req *routing.Req
 // does the next one. When the first shard wakes up, it must not write.
 func TestALateWriteUndoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := sample.NewMemory()
-		service := func(shard string, s sample.Store) *Worker {
-			return NewWorker(sample.New(sample.Config{Store: s, Shard: shard, Log: quiet()}), quiet())
+		store := shardkit.NewMemory()
+		store.Hold("acme", 1)
+		service := func(shard string, items shardkit.Items) *Worker {
+			h, err := sample.New(sample.Config{Items: items, Shard: shard, Log: quiet()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return NewWorker(h, quiet())
 		}
-		dir := directory.NewMemory()
+		dir := directorytest.NewStore(t)
 		if _, err := dir.Create(t.Context(), directory.Entry{Tenant: "acme", Cell: "eu-1", State: directory.Active, Topology: 1,
 			Operation: "test", Pins: []string{"s02", "s01"}}); err != nil {
 			t.Fatal(err)
@@ -74,7 +81,7 @@ func TestALateWriteUndoesNothing(t *testing.T) {
 			Cell: "eu-1", Scheme: placement.RendezvousV1, Key: []byte("test key"), Shards: []string{"s01", "s02"}, PerTenant: map[string]int{"": 2},
 			Directory: dir, Routes: []routing.Route{{Path: "/*", Via: routing.ViaLambda}},
 			Transports: map[string]routing.Transport{routing.ViaLambda: inProcess{
-				"s01": service("s01", &slowOnce{Store: store}), "s02": service("s02", store),
+				"s01": service("s01", &slowOnce{Items: store}), "s02": service("s02", store),
 			}},
 			Timeout: 28 * time.Second,
 			Pick:    func(int) int { return 0 }, // of two fit members this asks the last first
@@ -96,7 +103,7 @@ func TestALateWriteUndoesNothing(t *testing.T) {
 		put("v2")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if value, _, err := store.Get(t.Context(), "TENANT#acme", "ORDER#1"); err != nil || string(value) != "v2" {
+		if value, _, err := store.Get(t.Context(), "acme", "ORDER#1"); err != nil || string(value) != "v2" {
 			t.Errorf("the order is %q, %v; v2 was acknowledged last", value, err)
 		}
 	})

@@ -7,44 +7,71 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"time"
 
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
+	"cellwall.dev/cellwall/internal/adapter/boltitems"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
 // minDatabase is the number of pages of a new database file; it never shrinks, and grows by whole pages.
 const minDatabase = 4
 
-// admit adds the tenants that the directory on disk does not know. ErrDamaged when its file is not whole.
-func (d Dir) admit(ctx context.Context, tenants []directory.Entry) (added int, err error) {
-	path := d.file(fileDirectory)
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return 0, fmt.Errorf("the directory: %w", err)
-	case info.Size() < int64(minDatabase*os.Getpagesize()), info.Size()%int64(os.Getpagesize()) != 0:
-		return 0, fmt.Errorf("%w: %s was cut off after %d bytes", ErrDamaged, path, info.Size())
+// admit enrols the tenants that the directory on disk does not know. ErrDamaged when a database is not
+// whole.
+func (d Dir) admit(ctx context.Context, t Topology, key []byte, tenants []string) (added int, err error) {
+	for _, name := range []string{fileDirectory, fileItems} {
+		if err := whole(d.file(name)); err != nil {
+			return 0, err
+		}
 	}
-	// The database maps its file into memory and trusts what it finds there: what lacks, or makes no
+	// A database maps its file into memory and trusts what it finds there: what lacks, or makes no
 	// sense, is a fault or a panic instead of an error.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			added, err = 0, fmt.Errorf("%w: %s: %v", ErrDamaged, path, p)
+			added, err = 0, fmt.Errorf("%w: %s or %s: %v", ErrDamaged, d.file(fileDirectory), d.file(fileItems), p)
 		}
 	}()
-	dir, err := boltdir.Open(path)
-	for _, broken := range []error{bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch} {
-		if errors.Is(err, broken) {
-			return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
+	home, err := boltdir.Open(d.file(fileDirectory))
+	if err != nil {
+		return 0, damaged(err)
 	}
+	defer func() { err = errors.Join(err, home.Close()) }()
+	dir, err := directory.Open(ctx, home)
 	if err != nil {
 		return 0, err
 	}
-	added, err = dir.Import(ctx, tenants)
-	return added, errors.Join(err, dir.Close())
+	items, err := boltitems.Open(d.file(fileItems))
+	if err != nil {
+		return 0, damaged(err)
+	}
+	defer func() { err = errors.Join(err, items.Close()) }()
+	return enrol(ctx, dir, items.Holds(), key, t, tenants, time.Now())
+}
+
+// whole refuses a file that can be no database by its size. None at all is fine: a new one is made.
+func whole(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("the cell's databases: %w", err)
+	case info.Size() < int64(minDatabase*os.Getpagesize()), info.Size()%int64(os.Getpagesize()) != 0:
+		return fmt.Errorf("%w: %s was cut off after %d bytes", ErrDamaged, path, info.Size())
+	}
+	return nil
+}
+
+// damaged adds ErrDamaged to an error by which bbolt says so in its own words.
+func damaged(err error) error {
+	for _, broken := range []error{bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch} {
+		if errors.Is(err, broken) {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}
+	return err
 }

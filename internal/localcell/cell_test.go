@@ -400,19 +400,27 @@ func arguments(t *testing.T, pid int) string {
 // as a web page would.
 func addressesAreGuarded(t *testing.T, c *cell) {
 	worker := c.statusOf("s01").Address
-	for _, url := range []string{
-		c.Control + "/v1/status", c.Admin + "/v1/counters", c.Store + "/v1/items?pk=TENANT%23acme",
-		c.Store + "/v1/directory/list?limit=1",
+	type listing struct {
+		Family string `json:"family"`
+		Limit  int    `json:"limit"`
+	}
+	for _, address := range []struct {
+		method, url string
+		in          any
+	}{
+		{"GET", c.Control + "/v1/status", nil}, {"GET", c.Admin + "/v1/counters", nil},
+		{"GET", c.Store + "/v1/items/keys?tenant=acme", nil}, {"POST", c.Store + "/v1/directory/list", listing{"ENTRY", 1}},
 	} {
+		url := address.url
 		base, path := url[:strings.Index(url, "/v1")], url[strings.Index(url, "/v1"):]
 		var refused *loopback.StatusError
-		if err := loopback.NewClient(base, "guess").Do(t.Context(), "GET", path, nil, nil); !errors.As(err, &refused) || refused.Status != 401 {
+		if err := loopback.NewClient(base, "guess").Do(t.Context(), address.method, path, address.in, nil); !errors.As(err, &refused) || refused.Status != 401 {
 			t.Errorf("%s without the secret: %v", url, err)
 		}
-		if err := loopback.NewClient(base, c.Secret).Do(t.Context(), "GET", path, nil, nil); err != nil {
+		if err := loopback.NewClient(base, c.Secret).Do(t.Context(), address.method, path, address.in, nil); err != nil {
 			t.Errorf("%s with the secret: %v", url, err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+		req, err := http.NewRequestWithContext(t.Context(), address.method, url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

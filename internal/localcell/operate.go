@@ -17,9 +17,14 @@ const breakFor = maxHold
 // ErrTenants means that the cell does not have the tenants that were asked for.
 var ErrTenants = errors.New("not enough tenants")
 
-// Directory is the cell's directory, for its operator.
-func (r *Running) Directory() (*httpdir.Client, error) {
+// Directory is the running cell's directory, for its operator.
+func (r *Running) Directory() (directory.Home, error) {
 	return httpdir.NewClient(r.Store, r.Secret, nil)
+}
+
+// Holder reaches the holdings of the running cell's shards, for its operator.
+func (r *Running) Holder() (directory.Holder, error) {
+	return httpdir.NewHolds(r.Store, r.Secret, nil)
 }
 
 // Traffic prepares traffic of the first n active tenants of the running cell in d, in the order of their
@@ -30,7 +35,11 @@ func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (tra
 	if err != nil {
 		return traffic.Config{}, err
 	}
-	store, err := r.Directory()
+	home, err := r.Directory()
+	if err != nil {
+		return traffic.Config{}, err
+	}
+	store, err := directory.Open(ctx, home)
 	if err != nil {
 		return traffic.Config{}, err
 	}

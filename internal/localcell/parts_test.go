@@ -1,6 +1,7 @@
 package localcell
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,16 +10,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/adapter/httpdir"
+	"cellwall.dev/cellwall/internal/adapter/itemhttp"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/lambda/shardkit/shardkittest"
 )
 
 func TestNewPlan(t *testing.T) {
@@ -258,22 +264,32 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 	}
 	defer items.Close()
 	h := storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"})
-	const entry = `{"tenant":"acme","cell":"eu-1","state":"active","operation":"op"}`
+	const (
+		entry   = `{"part":"TENANT#acme","sort":"ENTRY"}`
+		history = `{"part":"TENANT#acme","sort":"LOG#1"}`
+		batch   = `{"operation":"op","ops":[{"part":"TENANT#acme","sort":"ENTRY","put":true,"body":"e30="}]}`
+	)
 	for _, r := range []struct{ method, path, body, allowed string }{
-		{"PUT", "/v1/items?pk=a&sk=1", "v", "wo"},
-		{"GET", "/v1/items?pk=a&sk=1", "", "wo"},
-		{"GET", "/v1/items?pk=a", "", "wo"},
-		{"POST", "/v1/directory/create", entry, "o"},
-		{"GET", "/v1/directory/entry?tenant=acme", "", "ro"},
-		{"GET", "/v1/directory/list?limit=1", "", "ro"},
-		{"POST", "/v1/directory/replace?expect=1", entry, "o"},
+		{"POST", "/v1/holds/hold", `{"cell":"eu-1","shard":"s01","holdings":[{"tenant":"a","epoch":1}]}`, "o"},
+		{"POST", "/v1/items/write", `{"cell":"eu-1","shard":"s01","tenant":"a","epoch":1,"writes":[{"key":"1"}]}`, "wo"},
+		{"GET", "/v1/items/held?cell=eu-1&shard=s01&tenant=a", "", "wo"},
+		{"GET", "/v1/items?tenant=a&key=1", "", "wo"},
+		{"GET", "/v1/items/keys?tenant=a", "", "wo"},
+		{"POST", "/v1/directory/write", batch, "o"},
+		{"POST", "/v1/directory/read", `{"keys":[` + entry + `]}`, "ro"},
+		{"POST", "/v1/directory/read", `{"keys":[` + history + `]}`, "o"},
+		{"POST", "/v1/directory/list", `{"family":"ENTRY","limit":1}`, "ro"},
+		{"POST", "/v1/directory/list", `{"family":"LOG","limit":1}`, "o"},
+		{"POST", "/v1/directory/changes", `{"after":"","limit":1}`, "ro"},
+		{"POST", "/v1/holds/release", `{"cell":"eu-1","shard":"s01","holdings":[{"tenant":"acme","epoch":1}]}`, "o"},
+		{"POST", "/v1/holds/holdings", `{"cell":"eu-1","shard":"s01","limit":1}`, "o"},
 	} {
 		for _, secret := range []string{"o", "w", "r", "x"} {
 			req := httptest.NewRequest(r.method, "http://127.0.0.1"+r.path, strings.NewReader(r.body))
 			req.Header.Set("Authorization", "Bearer "+secret)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, req)
-			if let, want := w.Code != http.StatusUnauthorized, strings.Contains(r.allowed, secret); let != want {
+			if let, want := w.Code/100 == 2, strings.Contains(r.allowed, secret); let != want {
 				t.Errorf("%s %s with secret %s: status %d, want let in: %t", r.method, r.path, secret, w.Code, want)
 			}
 		}
@@ -286,48 +302,110 @@ func TestTheStoreWritesNothingTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer items.Close()
-	req := httptest.NewRequest("PUT", "http://127.0.0.1/v1/items?pk=a&sk=1", strings.NewReader("late"))
-	req.Header.Set("Authorization", "Bearer w")
-	req.Header.Set(routing.HeaderDeadline, "1")
-	w := httptest.NewRecorder()
-	storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w"}).ServeHTTP(w, req)
-	if _, err := items.Get(t.Context(), "a", "1"); w.Code != http.StatusGatewayTimeout || !errors.Is(err, boltitems.ErrNotFound) {
-		t.Errorf("answered %d; the item: %v", w.Code, err)
+	if err := items.Holds().Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "a", Epoch: 1}); err != nil {
+		t.Fatal(err)
+	}
+	h := storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w"})
+	for _, c := range []struct {
+		deadline string
+		status   int
+		written  bool
+	}{{"1", http.StatusGatewayTimeout, false}, {"32503680000000", http.StatusNoContent, true}} {
+		body := `{"cell":"eu-1","shard":"s01","tenant":"a","epoch":1,"writes":[{"key":"1"}]}`
+		req := httptest.NewRequest("POST", "http://127.0.0.1/v1/items/write", strings.NewReader(body))
+		req.Header.Set("Authorization", "Bearer w")
+		req.Header.Set(routing.HeaderDeadline, c.deadline)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		if _, found, err := items.Get(t.Context(), "a", "1"); w.Code != c.status || found != c.written || err != nil {
+			t.Errorf("deadline %s: answered %d; the item is there: %t, %v", c.deadline, w.Code, found, err)
+		}
 	}
 }
 
-func TestItemsOverHTTP(t *testing.T) {
+// TestShardsOverTheStoresAddress holds the whole way of a shard to its state and its holdings, over HTTP to
+// the store on disk, to the kit's contract: also that no write is made by a shard that does not hold the
+// tenant.
+func TestShardsOverTheStoresAddress(t *testing.T) {
+	shardkittest.Run(t, func(t *testing.T) shardkittest.Shard {
+		items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { items.Close() })
+		server := httptest.NewServer(storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"}))
+		t.Cleanup(server.Close)
+		shard, err := itemhttp.New(server.URL, "w", "eu-1", "s01")
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder, err := httpdir.NewHolds(server.URL, "o", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shardkittest.Shard{
+			Items: shard,
+			Hold: func(tenant string, epoch uint64) error {
+				return holder.Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: tenant, Epoch: epoch})
+			},
+			Release: func(tenant string, epoch uint64) error {
+				return holder.Release(t.Context(), "eu-1", "s01", directory.Holding{Tenant: tenant, Epoch: epoch})
+			},
+		}
+	})
+}
+
+// TestEnrolHoldsFirst: whom the directory knows, the shards of the subset hold, and nobody else; whoever was
+// there before stays where the entry says.
+func TestEnrolHoldsFirst(t *testing.T) {
+	d, err := directory.Open(t.Context(), directory.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
 	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer items.Close()
-	h := itemsHandler(items)
-	for _, step := range []struct {
-		method, path, body string
-		status             int
-		answer             string
-	}{
-		{"GET", "/v1/items?pk=a&sk=1", "", 404, ""},
-		{"PUT", "/v1/items?pk=a&sk=1", "one", 204, ""},
-		{"PUT", "/v1/items?pk=a&sk=2", "", 204, ""},
-		{"PUT", "/v1/items?pk=b&sk=3", "three", 204, ""},
-		{"GET", "/v1/items?pk=a&sk=1", "", 200, "one"},
-		{"GET", "/v1/items?pk=a&sk=2", "", 200, ""},
-		{"GET", "/v1/items?pk=a", "", 200, `["1","2"]` + "\n"},
-		{"GET", "/v1/items?pk=a&after=1", "", 200, `["2"]` + "\n"},
-		{"GET", "/v1/items?pk=none", "", 200, "[]\n"},
-		{"GET", "/v1/items", "", 400, ""},
-		{"GET", "/v1/items?pk=a&sk=", "", 400, ""},
-		{"PUT", "/v1/items?sk=1", "x", 400, ""},
-		{"PUT", "/v1/items?pk=a&sk=big", strings.Repeat("x", boltitems.MaxValue+2), 413, ""},
-		{"GET", "/v1/items?pk=a&sk=big", "", 404, ""},
-		{"DELETE", "/v1/items?pk=a&sk=1", "", 405, ""},
-	} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(step.method, step.path, strings.NewReader(step.body)))
-		if w.Code != step.status || step.status == 200 && w.Body.String() != step.answer {
-			t.Errorf("%s %s: status %d, %q; want %d, %q", step.method, step.path, w.Code, w.Body, step.status, step.answer)
+	key := []byte(strings.Repeat("k", keyBytes))
+	topology := testPlan(t).Topology
+	up := func(tenants ...string) int {
+		added, err := enrol(t.Context(), d, items.Holds(), key, topology, tenants, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return added
+	}
+	if n := up("acme", "beta"); n != 2 {
+		t.Errorf("%d added", n)
+	}
+	residence := directory.NewResidence(d, items.Holds(), func(context.Context, string, string) ([]byte, error) { return key, nil })
+	entry, err := d.Get(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := entry.Clone()
+	pinned.Pins = []string{"s03"}
+	if _, err := residence.Settle(t.Context(), entry, pinned, directory.Change{Operation: "pin", By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := up("acme", "beta", "gamma"); n != 1 {
+		t.Errorf("%d added", n)
+	}
+	for _, tenant := range []string{"acme", "beta", "gamma"} {
+		entry, err := d.Get(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := residence.Subset(t.Context(), entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shard := range topology.Shards {
+			_, held, err := items.Held(t.Context(), topology.Cell, shard, tenant)
+			if err != nil || held != slices.Contains(want, shard) {
+				t.Errorf("%s is held by %s: %t, %v; the subset is %v", tenant, shard, held, err, want)
+			}
 		}
 	}
 }

@@ -37,7 +37,8 @@ type Topology struct {
 	Scheme     string         `json:"scheme"`
 	KBySize    map[string]int `json:"kBySize"` // "" is the default class
 	KeyVersion string         `json:"keyVersion"`
-	Shards     []string       `json:"shards"` // ids, in the order of the fleet
+	Shards     []string       `json:"shards"`          // ids, in the order of the fleet
+	Zones      []string       `json:"zones,omitempty"` // of the shards, parallel; they place nobody
 }
 
 // NewPlan takes the named cell out of the fleet; without a name, the first that is not for internal
@@ -63,6 +64,9 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 			Cell: c.Name, Version: 1, Scheme: f.Placement.Scheme, KeyVersion: "1", Shards: c.Shards.IDs(),
 			KBySize: map[string]int{"": f.Placement.PerTenant},
 		},
+	}
+	for _, s := range c.Shards {
+		p.Topology.Zones = append(p.Topology.Zones, s.Zone)
 	}
 	for size, s := range f.Placement.Sizes {
 		p.Topology.KBySize[size] = s.PerTenant
@@ -189,4 +193,19 @@ func (p *Placement) Subset(tenant, size string, pins []string) []string {
 		ids = append(ids, p.shards[i])
 	}
 	return ids
+}
+
+// Key is one version of the placement key of the cell in d, for its operator. It makes none.
+func (d Dir) Key(cell, version string) ([]byte, error) {
+	var t Topology
+	if err := d.readJSON(fileTopology, &t); err != nil {
+		return nil, fmt.Errorf("the cell's topology: %w", err)
+	}
+	if t.Cell != cell {
+		return nil, fmt.Errorf("placement key: in %s lies cell %q, not %q", d, t.Cell, cell)
+	}
+	if _, err := d.read(filePlacementKey); err != nil {
+		return nil, fmt.Errorf("placement key: %w", err)
+	}
+	return d.placementKey(version)
 }

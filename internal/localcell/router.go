@@ -6,16 +6,18 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
 	"cellwall.dev/cellwall/internal/adapter/shardhttp"
 	"cellwall.dev/cellwall/internal/adapter/tokenverify"
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/sample"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // requestLimit is the time for one request, both attempts together. It is shorter than the router's on
@@ -27,7 +29,7 @@ type routerSettings struct {
 	Plan         Plan              `json:"plan"`
 	Issuer       string            `json:"issuer"`
 	Store        string            `json:"store"`
-	StoreSecret  string            `json:"storeSecret"`  // for reads of the directory
+	StoreSecret  string            `json:"storeSecret"`  // for reads of entries and topologies
 	WorkerSecret string            `json:"workerSecret"` // shown to the workers
 	AdminSecret  string            `json:"adminSecret"`  // the operator's
 	Workers      map[string]string `json:"workers"`      // address by shard
@@ -89,7 +91,7 @@ func RunRouter(ctx context.Context, d Dir) error {
 
 // newFront puts the same engine together that the router function on AWS runs.
 func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger) (http.Handler, error) {
-	directory, err := httpdir.NewClient(s.Store, s.StoreSecret, &http.Client{
+	home, err := httpdir.NewClient(s.Store, s.StoreSecret, &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
 	})
 	if err != nil {
@@ -100,11 +102,11 @@ func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger
 			return base, nil
 		}
 		return "", fmt.Errorf("no process serves shard %q", shard)
-	}, http.Header{sample.HeaderSecret: {s.WorkerSecret}})
+	}, http.Header{shardkit.HeaderSecret: {s.WorkerSecret}})
 	engine, err := routing.New(routing.Config{
 		Cell: s.Plan.Cell, Scheme: placement.Scheme(s.Plan.Topology.Scheme), Key: key,
 		Shards: s.Plan.Topology.Shards, PerTenant: s.Plan.Topology.KBySize,
-		Directory: directory, Routes: s.Plan.Routes,
+		Directory: &lookup{home: home}, Routes: s.Plan.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaHTTP:   workers,
 			routing.ViaLambda: workers, // the worker's HTTP main does what its Lambda main does
@@ -121,6 +123,25 @@ func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger
 		return nil, err
 	}
 	return handler.NewHTTP(engine, tokens, log), nil
+}
+
+// lookup opens the directory with the first request, so that the router starts while the store is down.
+type lookup struct {
+	home directory.Home
+	dir  atomic.Pointer[directory.Directory]
+}
+
+// Get implements routing.Directory.
+func (l *lookup) Get(ctx context.Context, tenant string) (directory.Entry, error) {
+	d := l.dir.Load()
+	if d == nil {
+		var err error
+		if d, err = directory.Open(ctx, l.home); err != nil {
+			return directory.Entry{}, err
+		}
+		l.dir.Store(d)
+	}
+	return d.Get(ctx, tenant)
 }
 
 // noQueue answers for routes that go through a queue, of which a local cell has none.

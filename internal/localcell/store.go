@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
+	"cellwall.dev/cellwall/internal/adapter/itemhttp"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
@@ -22,8 +22,8 @@ const firstInherited = 3
 
 // storeSecrets say who may do what at the store's address.
 type storeSecrets struct {
-	Workers  string `json:"workers"`  // items
-	Router   string `json:"router"`   // reads of the directory
+	Workers  string `json:"workers"`  // tenants' state
+	Router   string `json:"router"`   // reads of what it serves from
 	Operator string `json:"operator"` // everything
 }
 
@@ -38,17 +38,20 @@ func RunStore(ctx context.Context, d Dir) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := boltdir.Open(d.file(fileDirectory))
+	home, err := boltdir.Open(d.file(fileDirectory))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
+	defer func() { err = errors.Join(err, home.Close()) }()
+	if _, err := directory.Open(ctx, home); err != nil { // one of a newer version is left alone
+		return err
+	}
 	items, err := boltitems.Open(d.file(fileItems))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, items.Close()) }()
-	return loopback.Serve(ctx, listener, storeHandler(dir, items, secrets))
+	return loopback.Serve(ctx, listener, storeHandler(home, items, secrets))
 }
 
 func inheritListener(fd int) (net.Listener, error) {
@@ -64,70 +67,18 @@ func inheritListener(fd int) (net.Listener, error) {
 	return l, nil
 }
 
-func storeHandler(dir directory.Store, items *boltitems.Items, secrets storeSecrets) http.Handler {
+// storeHandler lets the operator do everything, the router read what it serves from, and workers use the
+// tenants' state as far as their shards hold them. Whom a shard holds is not theirs to write.
+func storeHandler(home directory.Home, items *boltitems.Items, secrets storeSecrets) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /v1/directory/", loopback.Require(httpdir.Handler(dir), secrets.Router, secrets.Operator))
-	mux.Handle("POST /v1/directory/", loopback.Require(httpdir.Handler(dir), secrets.Operator))
-	mux.Handle("/v1/items", loopback.Require(handler.UntilDeadline(itemsHandler(items)), secrets.Workers, secrets.Operator))
+	mux.Handle("/v1/directory/", loopback.By(map[string]http.Handler{
+		secrets.Operator: httpdir.HomeHandler(home),
+		secrets.Router:   httpdir.ServingHandler(home),
+	}))
+	mux.Handle("/v1/holds/", loopback.Require(httpdir.HoldsHandler(items.Holds()), secrets.Operator))
+	state := loopback.Require(handler.UntilDeadline(itemhttp.Handler(items)), secrets.Workers, secrets.Operator)
+	mux.Handle("/v1/items", state)
+	mux.Handle("/v1/items/", state)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return loopback.Only(mux)
-}
-
-// itemsHandler is the cell's store over HTTP:
-//
-//	PUT /v1/items?pk=P&sk=S   the body becomes the item; 204 once it is on disk
-//	GET /v1/items?pk=P&sk=S   200 with the item, or 404
-//	GET /v1/items?pk=P        200 with a JSON list of up to 1,000 sort keys, those after &after=S
-func itemsHandler(items *boltitems.Items) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /v1/items", func(w http.ResponseWriter, r *http.Request) {
-		value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, boltitems.MaxValue+1))
-		var tooLarge *http.MaxBytesError
-		switch {
-		case errors.As(err, &tooLarge):
-			loopback.Fail(w, http.StatusRequestEntityTooLarge, fmt.Errorf("an item has at most %d bytes", boltitems.MaxValue))
-			return
-		case err != nil: // half a body is no item
-			loopback.Fail(w, http.StatusBadRequest, err)
-			return
-		}
-		q := r.URL.Query()
-		if err := items.Put(r.Context(), q.Get("pk"), q.Get("sk"), value); err != nil {
-			failItem(w, err)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("GET /v1/items", func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		if !q.Has("sk") {
-			keys, err := items.List(r.Context(), q.Get("pk"), q.Get("after"))
-			if err != nil {
-				failItem(w, err)
-				return
-			}
-			loopback.Answer(w, http.StatusOK, keys)
-			return
-		}
-		value, err := items.Get(r.Context(), q.Get("pk"), q.Get("sk"))
-		if err != nil {
-			failItem(w, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/octet-stream")
-		// Past the header an error can only be a client that has gone.
-		_, _ = w.Write(value)
-	})
-	return mux
-}
-
-func failItem(w http.ResponseWriter, err error) {
-	status := http.StatusInternalServerError
-	switch {
-	case errors.Is(err, boltitems.ErrNotFound):
-		status = http.StatusNotFound
-	case errors.Is(err, boltitems.ErrInvalid):
-		status = http.StatusBadRequest
-	}
-	loopback.Fail(w, status, err)
 }

@@ -133,7 +133,8 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 	if err := d.settle(plan.Topology); err != nil {
 		return 0, err
 	}
-	if _, err := d.placementKey(plan.Topology.KeyVersion); err != nil {
+	key, err := d.placementKey(plan.Topology.KeyVersion)
+	if err != nil {
 		return 0, err
 	}
 	if text, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +150,7 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 	} else if _, err := issuer.ParseKey(text); err != nil {
 		return 0, fmt.Errorf("%w: %s: %w", ErrDamaged, d.file(fileIssuerKey), err)
 	}
-	added, err = d.admit(ctx, entries(tenants, plan.Cell, plan.Topology.Version, time.Now()))
-	if err != nil {
+	if added, err = d.admit(ctx, plan.Topology, key, tenants); err != nil {
 		return added, err
 	}
 	return added, d.writeJSON(filePlan, plan)

@@ -223,6 +223,9 @@ func (s *serving) admit(entry directory.Entry) *Response {
 	case entry.Cell != s.config.Cell:
 		// The same words as for a tenant that is nowhere: where it lives is no business of the asker.
 		return s.refuse(http.StatusNotFound, "this tenant is not known here", fmt.Errorf("tenant lives in cell %q", entry.Cell))
+	case entry.State == directory.Placing:
+		return s.refuse(http.StatusServiceUnavailable, "this tenant is being set up; nothing was done",
+			errors.New("tenant is placing")).retryAfter(2)
 	case entry.State == directory.Moving && !safe(s.req.Method):
 		return s.refuse(http.StatusServiceUnavailable, "writes are held for a moment; nothing was done",
 			errors.New("tenant is moving")).retryAfter(2)

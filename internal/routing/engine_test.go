@@ -119,11 +119,13 @@ func TestRefusesStrangers(t *testing.T) {
 	damaged.State = "inside"
 	moving := pinned("moving", "s01")
 	moving.State = directory.Moving
+	placing := pinned("placing", "s01")
+	placing.State = directory.Placing
 	odd := pinned("odd")
 	odd.Size = "inside"
 	lost := pinned("lost", "s98", "s99")
 	dir := fixed{"acme": pinned("acme", "s01"), "suspended": suspended, "elsewhere": elsewhere,
-		"damaged": damaged, "moving": moving, "odd": odd, "lost": lost}
+		"damaged": damaged, "moving": moving, "placing": placing, "odd": odd, "lost": lost}
 	tests := []struct {
 		name, tenant string
 		req          *Request
@@ -136,6 +138,7 @@ func TestRefusesStrangers(t *testing.T) {
 		{"of another cell", "elsewhere", get("/x"), 404},
 		{"suspended", "suspended", get("/x"), 403},
 		{"in a state that is none", "damaged", get("/x"), 403},
+		{"placing", "placing", get("/x"), 503},
 		{"write while moving", "moving", &Request{Method: "PUT", Path: "/x"}, 503},
 		{"size class that is not declared", "odd", get("/x"), 503},
 		{"pins outside the cell", "lost", get("/x"), 503},

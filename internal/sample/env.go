@@ -13,24 +13,29 @@ import (
 
 	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
 	"cellwall.dev/cellwall/internal/adapter/itemhttp"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // FromEnvironment returns the service as the environment describes it:
 //
-//	CELLWALL_SHARD           this shard's id; unset: requests for any shard are taken
-//	CELLWALL_TABLE           DynamoDB table (string keys pk and sk) that holds the items
-//	CELLWALL_STORE_URL       or the address of a store that speaks the protocol of itemhttp
+//	CELLWALL_CELL            the cell's name
+//	CELLWALL_SHARD           this shard's id
+//	CELLWALL_SHARD_TABLE     this shard's own DynamoDB table (string keys pk and sk), which has whom it holds
+//	CELLWALL_TABLE           DynamoDB table with the tenants' state; unset: the shard's own
+//	CELLWALL_STORE_URL       or the address of a store that speaks the protocol of itemhttp, for both
 //	CELLWALL_STORE_TOKEN     bearer token for it
 //	CELLWALL_ROUTER_SECRET   what the router must send in cellwall-secret; unset: the network decides
 //	CELLWALL_SAMPLE_POISON   1: POST /poison ends the process
 //
-// Without a table and a store's address items are kept in memory, which it logs.
+// A shard without a table of its own has whom it holds in CELLWALL_TABLE, under its id. Without a table
+// and a store's address nothing can say whom the shard holds: then everybody is served, for any shard
+// when CELLWALL_SHARD is not set, and what is stored is kept in memory, both of which it logs.
 func FromEnvironment(ctx context.Context, getenv func(string) string) (http.Handler, error) {
-	store, err := storeFrom(ctx, getenv("CELLWALL_TABLE"), getenv("CELLWALL_STORE_URL"), getenv("CELLWALL_STORE_TOKEN"))
+	items, err := itemsFrom(ctx, getenv)
 	if err != nil {
 		return nil, err
 	}
-	c := Config{Store: store, Shard: getenv("CELLWALL_SHARD"), Secret: getenv("CELLWALL_ROUTER_SECRET")}
+	c := Config{Items: items, Shard: getenv("CELLWALL_SHARD"), Secret: getenv("CELLWALL_ROUTER_SECRET")}
 	switch poison := getenv("CELLWALL_SAMPLE_POISON"); poison {
 	case "", "0":
 	case "1":
@@ -41,26 +46,34 @@ func FromEnvironment(ctx context.Context, getenv func(string) string) (http.Hand
 	default:
 		return nil, fmt.Errorf("CELLWALL_SAMPLE_POISON is %q: want 1 or nothing", poison)
 	}
-	return New(c), nil
+	return New(c)
 }
 
-func storeFrom(ctx context.Context, table, url, token string) (Store, error) {
+func itemsFrom(ctx context.Context, getenv func(string) string) (shardkit.Items, error) {
+	own, url, shard := getenv("CELLWALL_SHARD_TABLE"), getenv("CELLWALL_STORE_URL"), getenv("CELLWALL_SHARD")
+	state := getenv("CELLWALL_TABLE")
+	if state == "" {
+		state = own
+	}
 	switch {
-	case table != "" && url != "":
-		return nil, errors.New("CELLWALL_TABLE and CELLWALL_STORE_URL are both set: keep one")
-	case table != "":
+	case state != "" && url != "":
+		return nil, errors.New("CELLWALL_TABLE or CELLWALL_SHARD_TABLE, and CELLWALL_STORE_URL are both set: keep one")
+	case (state != "" || url != "") && shard == "":
+		return nil, errors.New("CELLWALL_SHARD is not set: a store is asked whom this shard holds")
+	case state != "":
 		aws, err := config.LoadDefaultConfig(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("load the AWS configuration: %w", err)
 		}
-		return itemdynamo.New(dynamodb.NewFromConfig(aws), table), nil
+		return itemdynamo.New(dynamodb.NewFromConfig(aws), itemdynamo.Tables{State: state, Own: own, Shard: shard})
 	case url != "":
-		store, err := itemhttp.New(url, token)
+		items, err := itemhttp.New(url, getenv("CELLWALL_STORE_TOKEN"), getenv("CELLWALL_CELL"), shard)
 		if err != nil {
-			return nil, fmt.Errorf("CELLWALL_STORE_URL: %w", err)
+			return nil, fmt.Errorf("CELLWALL_STORE_URL and CELLWALL_CELL: %w", err)
 		}
-		return store, nil
+		return items, nil
 	}
-	slog.Warn("neither CELLWALL_TABLE nor CELLWALL_STORE_URL is set: items are lost when the process ends")
-	return NewMemory(), nil
+	slog.Warn("none of CELLWALL_TABLE, CELLWALL_SHARD_TABLE and CELLWALL_STORE_URL is set: " +
+		"items are lost when the process ends, and whether this shard holds a tenant is not checked")
+	return shardkit.NewUnchecked(), nil
 }

@@ -9,18 +9,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // request asks the service as the router would; pairs are headers, which may replace the router's.
 func request(h http.Handler, method, path, body string, pairs ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set(routing.HeaderTenant, "acme")
+	r.Header.Set(routing.HeaderEpoch, "4")
 	r.Header.Set(routing.HeaderShard, "s01")
 	for i := 0; i < len(pairs); i += 2 {
 		if r.Header.Del(pairs[i]); pairs[i+1] != "" {
@@ -34,16 +37,30 @@ func request(h http.Handler, method, path, body string, pairs ...string) *httpte
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func newService(c Config) http.Handler {
-	if c.Store == nil {
-		c.Store = NewMemory()
+// holding returns items of a shard that holds the tenants since epoch 4.
+func holding(tenants ...string) *shardkit.Memory {
+	m := shardkit.NewMemory()
+	for _, t := range tenants {
+		m.Hold(t, 4)
+	}
+	return m
+}
+
+func newService(t *testing.T, c Config) http.Handler {
+	t.Helper()
+	if c.Items == nil {
+		c.Items = holding("acme")
 	}
 	c.Log = quiet()
-	return New(c)
+	h, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
 
 func TestOrders(t *testing.T) {
-	h := newService(Config{Shard: "s01"})
+	h := newService(t, Config{Shard: "s01"})
 	steps := []struct {
 		method, path, body string
 		status             int
@@ -80,7 +97,7 @@ func TestOrders(t *testing.T) {
 }
 
 func TestTenantsAreApart(t *testing.T) {
-	h := newService(Config{})
+	h := newService(t, Config{Items: holding("acme", "Acme", "acme ", "acm", "ä")})
 	request(h, "PUT", "/orders/1", "acme's")
 	for _, tenant := range []string{"Acme", "acme%20", "acm", "%C3%A4"} {
 		if w := request(h, "GET", "/orders/1", "", routing.HeaderTenant, tenant); w.Code != 404 {
@@ -92,6 +109,7 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
+// TestWhoMayAsk: who asks, and for whom, is the kit's to judge; here it is that every path asks it.
 func TestWhoMayAsk(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -99,62 +117,78 @@ func TestWhoMayAsk(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		{"the router", Config{Shard: "s01", Secret: "s"}, []string{HeaderSecret, "s"}, 200},
 		{"no tenant", Config{}, []string{routing.HeaderTenant, ""}, 401},
-		{"tenant not encoded", Config{}, []string{routing.HeaderTenant, "a b"}, 401},
-		{"tenant encoded otherwise", Config{}, []string{routing.HeaderTenant, "%61cme"}, 401},
+		{"no epoch", Config{}, []string{routing.HeaderEpoch, ""}, 401},
 		{"another shard", Config{Shard: "s02"}, nil, 421},
-		{"no shard", Config{Shard: "s01"}, []string{routing.HeaderShard, ""}, 421},
-		{"any shard where there is none", Config{}, nil, 200},
+		{"another tenant", Config{Shard: "s01"}, []string{routing.HeaderTenant, "beta"}, 421},
+		{"an epoch of before", Config{Shard: "s01"}, []string{routing.HeaderEpoch, "3"}, 421},
 		{"no secret", Config{Secret: "s"}, nil, 403},
-		{"wrong secret", Config{Secret: "s"}, []string{HeaderSecret, "S"}, 403},
+		{"wrong secret", Config{Secret: "s"}, []string{shardkit.HeaderSecret, "S"}, 403},
 	}
+	paths := []string{"PUT /orders/1", "GET /orders/1", "GET /orders", "POST /jobs/1", "GET /jobs/1", "POST /poison"}
 	for _, test := range tests {
-		store := NewMemory()
-		test.config.Store = store
-		if err := store.Put(t.Context(), "TENANT#acme", "ORDER#1", []byte("one")); err != nil {
-			t.Fatal(err)
-		}
-		h := newService(test.config)
-		if w := request(h, "GET", "/orders/1", "", test.headers...); w.Code != test.status {
-			t.Errorf("%s: answered %d %q, want %d", test.name, w.Code, w.Body, test.status)
+		items := holding("acme")
+		test.config.Items, test.config.Poison = items, func() { t.Errorf("%s: poisoned", test.name) }
+		h := newService(t, test.config)
+		for _, path := range paths {
+			method, path, _ := strings.Cut(path, " ")
+			if w := request(h, method, path, "x", test.headers...); w.Code != test.status {
+				t.Errorf("%s: %s %s answered %d %q, want %d", test.name, method, path, w.Code, w.Body, test.status)
+			}
 		}
 		if w := request(h, "GET", "/healthz", "", test.headers...); w.Code != 200 {
 			t.Errorf("%s: health answered %d", test.name, w.Code)
 		}
+		for _, tenant := range []string{"acme", "beta"} {
+			if keys, err := items.List(t.Context(), tenant, ""); err != nil || len(keys) > 0 {
+				t.Errorf("%s: an effect: %q of %s, %v", test.name, keys, tenant, err)
+			}
+		}
 	}
-	r := httptest.NewRequest("GET", "/orders", nil)
-	r.Header[routing.HeaderTenant] = []string{"acme", "beta"}
-	w := httptest.NewRecorder()
-	if newService(Config{}).ServeHTTP(w, r); w.Code != 401 {
-		t.Errorf("two tenants: answered %d", w.Code)
+}
+
+// TestKeysAreTheServices: the kit takes every key of the service, and it is spelled as it was.
+func TestKeysAreTheServices(t *testing.T) {
+	items := holding("acme")
+	h := newService(t, Config{Items: items})
+	for _, path := range []string{"PUT /orders/1", "POST /jobs/1", "PUT /orders/" + strings.Repeat("x", 64)} {
+		method, path, _ := strings.Cut(path, " ")
+		if w := request(h, method, path, strings.Repeat("v", maxItem)); w.Code != 204 {
+			t.Errorf("%s %s: answered %d %q", method, path, w.Code, w.Body)
+		}
+	}
+	want := []string{"JOB#1", "ORDER#1", "ORDER#" + strings.Repeat("x", 64)}
+	if keys, err := items.List(t.Context(), "acme", ""); err != nil || !slices.Equal(keys, want) {
+		t.Errorf("keys %q, %v; want %q", keys, err, want)
 	}
 }
 
 func TestPoison(t *testing.T) {
 	killed := 0
-	h := newService(Config{Poison: func() { killed++ }, Secret: "s"})
+	h := newService(t, Config{Poison: func() { killed++ }, Secret: "s"})
 	if request(h, "POST", "/poison", ""); killed != 0 {
 		t.Error("anybody can poison it")
 	}
-	if request(h, "POST", "/poison", "", HeaderSecret, "s"); killed != 1 {
+	if request(h, "POST", "/poison", "", shardkit.HeaderSecret, "s"); killed != 1 {
 		t.Errorf("killed %d times", killed)
 	}
 }
 
-// broken is a Store whose answers are lost.
-type broken struct{}
+// broken is a store whose answers are lost, though it says whom the shard holds.
+type broken struct{ *shardkit.Memory }
 
-func (broken) Put(context.Context, string, string, []byte) error { return errors.New("secret detail") }
+func (broken) Write(context.Context, string, uint64, ...shardkit.Write) error {
+	return errors.New("secret detail")
+}
 func (broken) Get(context.Context, string, string) ([]byte, bool, error) {
 	return nil, false, errors.New("secret detail")
 }
-func (broken) List(context.Context, string) ([]string, error) {
+func (broken) List(context.Context, string, string) ([]string, error) {
 	return nil, errors.New("secret detail")
 }
 
 func TestNothingIsAcknowledgedThatTheStoreDoesNotHave(t *testing.T) {
-	h := newService(Config{Store: broken{}})
+	h := newService(t, Config{Items: broken{holding("acme")}})
 	for _, step := range [][2]string{{"PUT", "/orders/1"}, {"GET", "/orders/1"}, {"GET", "/orders"}, {"POST", "/jobs/1"}} {
 		w := request(h, step[0], step[1], "x")
 		if w.Code != 503 || strings.Contains(w.Body.String(), "secret") {
@@ -164,7 +198,7 @@ func TestNothingIsAcknowledgedThatTheStoreDoesNotHave(t *testing.T) {
 }
 
 func TestConcurrentWrites(t *testing.T) {
-	h := newService(Config{})
+	h := newService(t, Config{})
 	var wg sync.WaitGroup
 	for n := range 16 {
 		wg.Go(func() {
@@ -194,14 +228,20 @@ func env(pairs ...string) func(string) string {
 func TestFromEnvironment(t *testing.T) {
 	slog.SetDefault(quiet())
 	for _, good := range [][]string{
-		{}, {"CELLWALL_SAMPLE_POISON", "0"}, {"CELLWALL_SAMPLE_POISON", "1"}, {"CELLWALL_TABLE", "orders"}, {"CELLWALL_STORE_URL", "http://127.0.0.1:1"},
+		{}, {"CELLWALL_SAMPLE_POISON", "0"}, {"CELLWALL_SAMPLE_POISON", "1"}, {"CELLWALL_SHARD", "s01"},
+		{"CELLWALL_TABLE", "orders", "CELLWALL_SHARD", "s01"}, {"CELLWALL_SHARD_TABLE", "orders", "CELLWALL_SHARD", "s01"},
+		{"CELLWALL_TABLE", "orders", "CELLWALL_SHARD_TABLE", "own", "CELLWALL_SHARD", "s01"},
+		{"CELLWALL_STORE_URL", "http://127.0.0.1:1", "CELLWALL_CELL", "eu-1", "CELLWALL_SHARD", "s01"},
 	} {
 		if _, err := FromEnvironment(t.Context(), env(good...)); err != nil {
 			t.Errorf("%v: %v", good, err)
 		}
 	}
 	for _, bad := range [][]string{
-		{"CELLWALL_SAMPLE_POISON", "yes"}, {"CELLWALL_TABLE", "orders", "CELLWALL_STORE_URL", "http://127.0.0.1:1"}, {"CELLWALL_STORE_URL", "127.0.0.1:1"},
+		{"CELLWALL_SAMPLE_POISON", "yes"}, {"CELLWALL_TABLE", "orders", "CELLWALL_STORE_URL", "http://127.0.0.1:1"},
+		{"CELLWALL_SHARD_TABLE", "orders", "CELLWALL_STORE_URL", "http://127.0.0.1:1"}, {"CELLWALL_STORE_URL", "127.0.0.1:1", "CELLWALL_CELL", "eu-1", "CELLWALL_SHARD", "s01"},
+		{"CELLWALL_CELL", "", "CELLWALL_STORE_URL", "http://127.0.0.1:1", "CELLWALL_SHARD", "s01"},
+		{"CELLWALL_SHARD", "", "CELLWALL_STORE_URL", "http://127.0.0.1:1", "CELLWALL_CELL", "eu-1"}, {"CELLWALL_SHARD", "", "CELLWALL_TABLE", "orders"},
 	} {
 		if _, err := FromEnvironment(t.Context(), env(bad...)); err == nil || !strings.Contains(err.Error(), bad[0]) {
 			t.Errorf("%v: %v", bad, err)

@@ -22,6 +22,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/shardhttp"
 	"cellwall.dev/cellwall/internal/adapter/shardlambda"
 	"cellwall.dev/cellwall/internal/adapter/shardqueue"
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/routerenv"
@@ -54,11 +55,16 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	directory := dynamodb.NewFromConfig(aws, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
+	// A lookup is one GetItem, which is all that the router's role may do.
+	table := dynamodb.NewFromConfig(aws, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
+	entries, err := directory.Open(ctx, dynamodir.New(table, env.Directory))
+	if err != nil {
+		return nil, err
+	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	engine, err := routing.New(routing.Config{
 		Cell: env.Cell, Scheme: env.Scheme, Key: key, Shards: env.Shards, PerTenant: env.PerTenant,
-		Directory: dynamodir.New(directory, env.Directory),
+		Directory: entries,
 		Routes:    env.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(aws, shardlambda.Once),

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
@@ -96,6 +98,17 @@ func (w *world) directory(t *testing.T) {
 	table := w.table(t, w.names.DirectoryTable())
 	if got := keys(table); got != "pk HASH, sk RANGE" {
 		t.Errorf("keys of the directory are %s", got)
+	}
+	indexes := map[string]string{}
+	for _, i := range table.GlobalSecondaryIndexes {
+		indexes[*i.IndexName] = fmt.Sprintf("%s, projects %s", schema(i.KeySchema), i.Projection.ProjectionType)
+	}
+	want := map[string]string{names.FirstIndex: "i1 HASH, sk RANGE, projects ALL", names.SecondIndex: "i2 HASH, sk RANGE, projects ALL"}
+	if diff := cmp.Diff(want, indexes); diff != "" {
+		t.Errorf("indexes of the directory (-want +got):\n%s", diff)
+	}
+	if s := table.StreamSpecification; s == nil || !aws.ToBool(s.StreamEnabled) || s.StreamViewType != types.StreamViewTypeNewAndOldImages {
+		t.Errorf("the directory's stream is %+v, want one with new and old images", s)
 	}
 }
 

@@ -70,11 +70,19 @@ func (w *world) request(t *testing.T, method, path, body string, claims map[stri
 func (w *world) traffic(t *testing.T) {
 	const tenant = "acme"
 	claim := w.fleet.Auth.Claim
-	entry := directory.Entry{Tenant: tenant, Cell: canary, State: directory.Active, Topology: 1, Operation: "sign-up"}
-	if _, err := w.entries(t).Create(t.Context(), entry); err != nil {
+	r := w.residence(t)
+	w.open(t, r)
+	entry, err := r.SignUp(t.Context(), directory.SignUp{Tenant: tenant, Load: 1000, Internal: true}, change("sign-up"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	store := itemdynamo.New(dynamodb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), w.names.Cell(canary).Store())
+	if members, err := r.Subset(t.Context(), entry); err != nil || !slices.Equal(members, w.subset(t, tenant)) {
+		t.Errorf("the directory computes the subset %v, %v; want %v", members, err, w.subset(t, tenant))
+	}
+	store, err := itemdynamo.New(dynamodb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), itemdynamo.Tables{State: w.names.Cell(canary).Store(), Shard: "any"})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	t.Run("a slice of the tenant's subset answers", func(t *testing.T) {
 		before := w.slices(t)
@@ -85,7 +93,7 @@ func (w *world) traffic(t *testing.T) {
 		if a.Status != http.StatusOK || a.Body != "two crates" && a.Body != "dHdvIGNyYXRlcw==" {
 			t.Errorf("GET is answered %d: %s", a.Status, a.Body)
 		}
-		body, found, err := store.Get(t.Context(), "TENANT#"+tenant, "ORDER#1")
+		body, found, err := store.Get(t.Context(), tenant, "ORDER#1")
 		if err != nil || !found || string(body) != "two crates" {
 			t.Errorf("the cell's store has %q, %v, %v", body, found, err)
 		}
@@ -106,7 +114,7 @@ func (w *world) traffic(t *testing.T) {
 			t.Fatalf("POST is answered %d: %s", a.Status, a.Body)
 		}
 		eventually(t, "the job's result is in the cell's store", func() bool {
-			body, found, err := store.Get(t.Context(), "TENANT#"+tenant, "JOB#x")
+			body, found, err := store.Get(t.Context(), tenant, "JOB#x")
 			return err == nil && found && string(body) == "pack"
 		})
 		for _, id := range w.cell(t, canary).Shards.IDs() {

@@ -111,8 +111,11 @@ func TestABrokenShardIsAFootnote(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d tenants: %d untouched, %d degraded (%.2f %%; %d needed a second shard), %d fully down of %d that asked during the break",
-		r.Tenants, r.Untouched, r.Degraded, 100*float64(r.Degraded)/served, r.FellBack, r.FullyDown, r.Asked)
+	if r.ByPlacement == nil {
+		t.Fatal("the report does not say whom placement puts on the broken shard")
+	}
+	t.Logf("%d tenants: the broken shard is in the subset of %d (%.2f %%); measured: %d untouched, %d felt it (%d needed a second shard), %d fully down of %d that asked during the break",
+		r.Tenants, r.ByPlacement.Degraded, 100*float64(r.ByPlacement.Degraded)/served, r.Untouched, r.Degraded, r.FellBack, r.FullyDown, r.Asked)
 	t.Logf("%d requests in %.1f s, %d during the %.1f s of the break: %d failed, %d asked a second shard; calm %+v, break %+v",
 		r.Requests, r.Seconds, r.DuringBreak, r.BreakSeconds, r.Failures, r.Fallbacks, r.Calm, r.Break)
 	t.Logf("%d writes acknowledged, lost = %d", r.Acknowledged, r.Lost)
@@ -134,11 +137,14 @@ func TestABrokenShardIsAFootnote(t *testing.T) {
 		t.Errorf("%d writes acknowledged, %d lost, %d not read back; want %d, 0, 0", r.Acknowledged, r.Lost, r.Unread, served*nRounds)
 	}
 
-	// Degraded are exactly those whom placement put on the shard, and they are k of n of all, within five
-	// standard deviations of drawing 2,000 subsets.
+	// The shard is in k of n subsets, within five standard deviations of drawing 2,000 of them. Only its
+	// members can have felt anything.
 	want := members(t, c.state, ids)
-	if r.Members != want || r.Degraded != want || r.Untouched != served-want {
-		t.Errorf("%d members, %d degraded, %d untouched; placement says %d", r.Members, r.Degraded, r.Untouched, want)
+	if r.ByPlacement.Degraded != want || r.ByPlacement.FullyDown != 0 {
+		t.Errorf("%d members, %d of them with no other shard; placement says %d and 0", r.ByPlacement.Degraded, r.ByPlacement.FullyDown, want)
+	}
+	if r.Degraded > want || r.Untouched != served-r.Degraded {
+		t.Errorf("%d tenants felt it and %d did not, of %d; at most the %d members could", r.Degraded, r.Untouched, served, want)
 	}
 	p := float64(k) / shards
 	if noise := 5 * math.Sqrt(p*(1-p)/served); math.Abs(float64(want)/served-p) > noise {

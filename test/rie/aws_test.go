@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
@@ -64,6 +66,7 @@ func (a *aws) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		TableName, SecretId, QueueName, QueueUrl, MessageBody string
 		Key, Item                                             map[string]json.RawMessage
+		TransactItems                                         []transactItem
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		a.t.Errorf("%s: %v", r.Header.Get("X-Amz-Target"), err)
@@ -77,13 +80,8 @@ func (a *aws) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		fmt.Fprintf(w, `{"Item":%s}`, item)
-	case "DynamoDB_20120810.PutItem":
-		item, err := json.Marshal(in.Item)
-		if err != nil {
-			a.t.Error(err)
-		}
-		a.items[itemKey(in.TableName, in.Item)] = item
-		io.WriteString(w, `{}`)
+	case "DynamoDB_20120810.TransactWriteItems":
+		a.transact(w, in.TransactItems)
 	case "secretsmanager.GetSecretValue":
 		text, _ := json.Marshal(a.secret)
 		fmt.Fprintf(w, `{"Name":%q,"SecretString":%s}`, in.SecretId, text)
@@ -96,6 +94,73 @@ func (a *aws) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		a.t.Errorf("unexpected call %s %s", target, r.URL)
 		w.WriteHeader(http.StatusNotImplemented)
+	}
+}
+
+// transactItem is a condition on a holding, or a put.
+type transactItem struct {
+	ConditionCheck *struct {
+		TableName, ConditionExpression string
+		Key                            map[string]json.RawMessage
+		ExpressionAttributeValues      map[string]struct{ N string }
+	}
+	Put *struct {
+		TableName string
+		Item      map[string]json.RawMessage
+	}
+}
+
+// transact does the puts of a transaction whose first item is the condition that the holding's epoch is
+// not above the request's.
+func (a *aws) transact(w http.ResponseWriter, items []transactItem) {
+	if len(items) < 2 || items[0].ConditionCheck == nil {
+		a.t.Errorf("a write without the condition: %+v", items)
+		w.WriteHeader(http.StatusNotImplemented)
+		return
+	}
+	check := items[0].ConditionCheck
+	var holding struct {
+		Epoch struct {
+			N uint64 `json:",string"`
+		} `json:"epoch"`
+	}
+	limit, err := strconv.ParseUint(check.ExpressionAttributeValues[":epoch"].N, 10, 64)
+	if err != nil || check.ConditionExpression != "attribute_exists(pk) AND #epoch <= :epoch" {
+		a.t.Errorf("condition %+v, %v", check, err)
+	}
+	item, held := a.items[itemKey(check.TableName, check.Key)]
+	if held {
+		if err := json.Unmarshal(item, &holding); err != nil {
+			a.t.Error(err)
+		}
+	}
+	if !held || holding.Epoch.N > limit {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException","CancellationReasons":[{"Code":"ConditionalCheckFailed"}]}`)
+		return
+	}
+	for _, put := range items[1:] {
+		if put.Put == nil {
+			a.t.Errorf("no put: %+v", put)
+			continue
+		}
+		item, err := json.Marshal(put.Put.Item)
+		if err != nil {
+			a.t.Error(err)
+		}
+		a.items[itemKey(put.Put.TableName, put.Put.Item)] = item
+	}
+	io.WriteString(w, `{}`)
+}
+
+// hold has a shard hold a tenant at an epoch; 0 has it let go.
+func (a *aws) hold(shard, tenant string, epoch uint64) {
+	table, key := cell.Shard(shard).Table(), directory.HoldingKey(tenant)
+	a.put(table, key.Part, key.Sort, fmt.Sprintf(`,%q:{"N":"%d"}`, directory.HoldingEpoch, epoch))
+	if epoch == 0 {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.items, fmt.Sprintf(`%s {"S":%q} {"S":%q}`, table, key.Part, key.Sort))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/handler/handlertest"
 	"cellwall.dev/cellwall/internal/routing"
@@ -55,20 +56,27 @@ func newTestCell(t *testing.T) *testCell {
 	t.Helper()
 	a := newAWS(t)
 	a.secret = `{"1":"` + strings.Repeat("5a", 32) + `"}`
-	tenant := func(id, cell, state, pins string) {
-		a.put("orders-directory", "TENANT#"+id, "ENTRY", fmt.Sprintf(
-			`,"cell":{"S":%q},"state":{"S":%q},"epoch":{"N":"4"},"topology":{"N":"1"},"updated":{"S":"2026-11-30T10:00:00Z"},"operation":{"S":"op"}%s`, cell, state, pins))
+	tenant := func(id, cell string, state directory.State, pins ...string) {
+		body, err := json.Marshal(directory.Entry{Tenant: id, Cell: cell, State: state, Epoch: 4, Pins: pins, Topology: 1, Operation: "op"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.put("orders-directory", "TENANT#"+id, "ENTRY", fmt.Sprintf(`,"v":{"N":"4"},"op":{"S":"op"},"body":{"S":%q}`, body))
 	}
-	tenant("acme", "eu-1", "active", `,"pins":{"L":[{"S":"s01"},{"S":"s02"}]}`)
-	tenant("computed", "eu-1", "active", "")
-	tenant("elsewhere", "us-1", "active", "")
-	tenant("suspended", "eu-1", "suspended", "")
+	tenant("acme", "eu-1", directory.Active, "s01", "s02")
+	tenant("computed", "eu-1", directory.Active)
+	tenant("elsewhere", "us-1", directory.Active)
+	tenant("suspended", "eu-1", directory.Suspended)
 	shards := []string{"s01", "s02", "s03", "s04"}
 	for _, shard := range shards {
 		a.functions[cell.Shard(shard).WorkerAlias()] = start(t, "worker", a.environment(map[string]string{
-			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": shard, "CELLWALL_TABLE": cell.Store(), "CELLWALL_SAMPLE_POISON": "1",
+			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": shard, "CELLWALL_TABLE": cell.Store(),
+			"CELLWALL_SHARD_TABLE": cell.Shard(shard).Table(), "CELLWALL_SAMPLE_POISON": "1",
 		}))
+		a.hold(shard, "computed", 2) // whichever shards they are; the entry has changed since
 	}
+	a.hold("s01", "acme", 4)
+	a.hold("s02", "acme", 4)
 	return &testCell{a, start(t, "router", a.environment(routerVariables(shards)))}
 }
 
@@ -144,6 +152,28 @@ func TestRouter(t *testing.T) {
 		if len(used) != 2 {
 			t.Errorf("two shards of four serve a tenant, and these were used: %v", used)
 		}
+	})
+
+	t.Run("a shard that does not hold the tenant", func(t *testing.T) {
+		for epoch, name := range map[uint64]string{0: "let go", 5: "of a later stay"} {
+			c.hold("s01", "acme", epoch)
+			for n := range 10 {
+				c.want(t, c.send(t, acme, "PUT", fmt.Sprintf("/orders/h%d", n), "x"), 204)
+				c.want(t, c.send(t, acme, "GET", fmt.Sprintf("/orders/h%d", n), ""), 200)
+			}
+			if invoked := c.takeInvoked(); !slices.Contains(invoked, cell.Shard("s01").WorkerAlias()) {
+				t.Errorf("%s: s01 was never asked: %v", name, invoked)
+			}
+		}
+		c.hold("s02", "acme", 0)
+		c.want(t, c.send(t, acme, "PUT", "/orders/nowhere", "x"), 503)
+		if c.has(cell.Store(), "TENANT#acme", "ORDER#nowhere") {
+			t.Error("a shard wrote that does not hold the tenant")
+		}
+		c.hold("s01", "acme", 0)
+		c.hold("s01", "acme", 4)
+		c.hold("s02", "acme", 4)
+		c.takeInvoked()
 	})
 
 	t.Run("strangers", func(t *testing.T) {

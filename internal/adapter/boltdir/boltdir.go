@@ -1,12 +1,22 @@
-// Package boltdir keeps the tenant directory in one bbolt file: the home of the directory on a machine
-// without AWS. Every change is on disk (fsync) before it is reported.
+// Package boltdir keeps the tenant directory in one bbolt file: its home on a machine without AWS.
+//
+// # Guarantees
+//
+//  1. Durable: a batch is on disk (fsync) before it is acknowledged. What was acknowledged survives the
+//     process, killed at any instant.
+//  2. Whole: after a crash a batch is there with all of its records, indexes and news, or not at all.
+//  3. Shared: batches that come while the disk is busy are written by one transaction and share its fsync.
+//     Each is decided by itself, in the order of arrival.
+//  4. Versioned: a file of a layout that this version does not know is refused and left as it is.
 package boltdir
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -18,192 +28,248 @@ import (
 // lockWait is how long Open waits for another process to let go of the file.
 const lockWait = 2 * time.Second
 
-// importBatch is how many entries Import writes in one transaction: enough to share the fsync, few
-// enough to keep other writers waiting for milliseconds only.
-const importBatch = 1000
+// layout is the number of the layout of buckets and keys, which stands in bucket meta:
+//
+//	meta             "layout" → decimal number
+//	records/<family> part, sort after the family → record
+//	index/1, index/2 value, family, part, sort after the family → nothing
+//	feed             number of the change, 8 bytes → family, part, sort after the family
+//
+// Strings but the last of a key are escaped, so that the order of bytes is that of the strings.
+const layout = 2
 
-// bucket holds one key a tenant, its id, with the entry as JSON. bbolt orders keys by bytes, which is
-// the order that List promises.
-var bucket = []byte("tenants")
+var (
+	metaBucket    = []byte("meta")
+	layoutKey     = []byte("layout")
+	feedBucket    = []byte("feed")
+	indexBuckets  = [2][]byte{[]byte("index/1"), []byte("index/2")}
+	oldBucket     = []byte("tenants") // of layout 1
+	recordsPrefix = "records/"
+)
 
-// Dir is a directory.Store on a bbolt file.
-type Dir struct{ db *bbolt.DB }
+func recordsBucket(family string) []byte { return []byte(recordsPrefix + family) }
 
-var _ directory.Store = (*Dir)(nil)
+// Dir is a directory.Home on a bbolt file.
+type Dir struct {
+	db     *bbolt.DB
+	writer *writer
+}
+
+var _ directory.Home = (*Dir)(nil)
 
 // Open opens the directory at path and creates it, readable by its owner only, when there is none. One
-// process has the file open at a time.
+// process has the file open at a time. directory.ErrNewer when a newer version of cellwall wrote it.
 func Open(path string) (*Dir, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open the directory %s: another process has it open; stop that process first", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the directory %s: %w", path, err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(bucket)
-		return err
+	if err := prepare(db); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the directory %s: %w", path, err), db.Close())
+	}
+	return &Dir{db, startWriter(db)}, nil
+}
+
+// prepare checks the layout of a file, or marks an empty one. It writes to no other.
+func prepare(db *bbolt.DB) error {
+	var found string
+	err := db.View(func(tx *bbolt.Tx) error {
+		switch meta := tx.Bucket(metaBucket); {
+		case meta != nil:
+			found = string(meta.Get(layoutKey))
+		case tx.Bucket(oldBucket) != nil:
+			found = "1"
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the directory %s: %w", path, err), db.Close())
-	}
-	return &Dir{db}, nil
-}
-
-// Close lets go of the file, after running transactions have ended.
-func (d *Dir) Close() error { return d.db.Close() }
-
-// Get implements directory.Store.
-func (d *Dir) Get(ctx context.Context, tenant string) (directory.Entry, error) {
-	if err := ctx.Err(); err != nil {
-		return directory.Entry{}, err
-	}
-	var entry *directory.Entry
-	err := d.db.View(func(tx *bbolt.Tx) (err error) {
-		entry, err = read(tx, tenant)
 		return err
-	})
-	switch {
-	case err != nil:
-		return directory.Entry{}, err
-	case entry == nil:
-		return directory.Entry{}, fmt.Errorf("tenant %q: %w", tenant, directory.ErrNotFound)
 	}
-	return *entry, nil
-}
-
-// Create implements directory.Store.
-func (d *Dir) Create(ctx context.Context, e directory.Entry) (directory.Entry, error) {
-	return d.change(ctx, e.Tenant, func(current *directory.Entry) (directory.Entry, bool, error) {
-		return directory.Created(current, e)
+	switch n, err := strconv.Atoi(found); {
+	case found == "":
+	case err != nil:
+		return fmt.Errorf("its layout is %q, which is no number: the file is damaged or not cellwall's", found)
+	case n > layout:
+		return fmt.Errorf("%w: it has layout %d, this version knows layouts up to %d: install the newer version", directory.ErrNewer, n, layout)
+	case n < layout:
+		return fmt.Errorf("it has layout %d, of a version before the first release, which is no longer read: move the file away and import the tenants anew", n)
+	default:
+		return nil
+	}
+	return db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{metaBucket, feedBucket, indexBuckets[0], indexBuckets[1]} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(metaBucket).Put(layoutKey, []byte(strconv.Itoa(layout)))
 	})
 }
 
-// CompareAndSet implements directory.Store.
-func (d *Dir) CompareAndSet(ctx context.Context, expect uint64, e directory.Entry) (directory.Entry, error) {
-	return d.change(ctx, e.Tenant, func(current *directory.Entry) (directory.Entry, bool, error) {
-		return directory.Replaced(current, expect, e)
-	})
+// Close lets go of the file, after what was begun has ended. Writes that come later fail.
+func (d *Dir) Close() error {
+	d.writer.stop()
+	return d.db.Close()
 }
 
-// List implements directory.Store.
-func (d *Dir) List(ctx context.Context, after string, limit int) ([]directory.Entry, error) {
+// Read implements directory.Home. All reads are strong.
+func (d *Dir) Read(ctx context.Context, _ directory.Consistency, keys ...directory.Key) ([]directory.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if limit < 1 {
-		return nil, fmt.Errorf("list the directory: limit %d: want at least 1", limit)
-	}
-	entries := []directory.Entry{}
-	err := d.db.View(func(tx *bbolt.Tx) error {
-		cursor := tx.Bucket(bucket).Cursor()
-		key, value := cursor.Seek([]byte(after))
-		if string(key) == after {
-			key, value = cursor.Next()
-		}
-		for ; key != nil && len(entries) < limit; key, value = cursor.Next() {
-			e, err := decode(key, value)
-			if err != nil {
+	records := make([]directory.Record, len(keys))
+	err := d.db.View(func(tx *bbolt.Tx) (err error) {
+		for i, k := range keys {
+			if records[i], err = get(tx, k); err != nil {
 				return err
 			}
-			entries = append(entries, *e)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return entries, nil
+	return records, nil
 }
 
-// Import creates the entries whose tenants are not in the directory yet and leaves all others as they
-// are. Created is the number of new ones; with an error, the number that stands already on disk.
-// Repeating an Import that failed half-way is safe.
-func (d *Dir) Import(ctx context.Context, entries []directory.Entry) (created int, err error) {
-	for _, e := range entries {
-		if err := directory.Check(e); err != nil {
-			return 0, fmt.Errorf("import tenant %q: %w", e.Tenant, err)
-		}
-	}
-	for len(entries) > 0 {
-		if err := ctx.Err(); err != nil {
-			return created, err
-		}
-		batch := entries[:min(importBatch, len(entries))]
-		entries = entries[len(batch):]
-		news := 0
-		err := d.db.Update(func(tx *bbolt.Tx) error {
-			news = 0
-			for _, e := range batch {
-				after, write, err := directory.Created(nil, e)
-				if err != nil {
-					return err
-				}
-				if !write || tx.Bucket(bucket).Get([]byte(e.Tenant)) != nil {
-					continue
-				}
-				if err := put(tx, after); err != nil {
-					return err
-				}
-				news++
-			}
-			return nil
-		})
-		if err != nil {
-			return created, fmt.Errorf("import into the directory: %w", err)
-		}
-		created += news
-	}
-	return created, nil
-}
-
-func (d *Dir) change(ctx context.Context, tenant string,
-	decide func(*directory.Entry) (directory.Entry, bool, error),
-) (directory.Entry, error) {
+// Write implements directory.Home.
+func (d *Dir) Write(ctx context.Context, b directory.Batch) error {
 	if err := ctx.Err(); err != nil {
-		return directory.Entry{}, err
+		return err
 	}
-	var after directory.Entry
-	err := d.db.Update(func(tx *bbolt.Tx) error {
-		current, err := read(tx, tenant)
-		if err != nil {
-			return err
+	if err := b.Check(); err != nil {
+		return err
+	}
+	return d.writer.write(ctx, b)
+}
+
+// List implements directory.Home. Its order is by bytes of Part, then Sort, and all listings are as of now.
+func (d *Dir) List(ctx context.Context, r directory.Range, after directory.Key, limit int) ([]directory.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := directory.CheckRange(r, limit); err != nil {
+		return nil, err
+	}
+	records := []directory.Record{}
+	err := d.db.View(func(tx *bbolt.Tx) error {
+		name, prefix := recordsBucket(r.Family), []byte(nil)
+		if r.Index != directory.NoIndex {
+			name = indexBuckets[r.Index-1]
+			prefix = escape(escape(nil, r.Value), r.Family)
 		}
-		var write bool
-		if after, write, err = decide(current); err != nil || !write {
-			return err
+		bucket := tx.Bucket(name)
+		if bucket == nil { // no record of the family yet
+			return nil
 		}
-		return put(tx, after)
+		start := prefix
+		if r.Part != "" {
+			prefix = escape(nil, r.Part)
+			start = prefix
+		}
+		last := []byte(nil)
+		if after != (directory.Key{}) {
+			if last = appendKey(bytes.Clone(start), after, r); bytes.Compare(last, start) > 0 {
+				start = last
+			}
+		}
+		cursor := bucket.Cursor()
+		key, value := cursor.Seek(start)
+		if last != nil && bytes.Equal(key, last) {
+			key, value = cursor.Next()
+		}
+		for ; key != nil && bytes.HasPrefix(key, prefix) && len(records) < limit; key, value = cursor.Next() {
+			rec, err := listed(tx, r, prefix, key, value)
+			if err != nil {
+				return err
+			}
+			records = append(records, rec)
+		}
+		return nil
 	})
 	if err != nil {
-		return directory.Entry{}, err
+		return nil, err
 	}
-	return after, nil
+	return records, nil
 }
 
-// read returns the tenant's entry, nil when there is none.
-func read(tx *bbolt.Tx, tenant string) (*directory.Entry, error) {
-	key := []byte(tenant)
-	value := tx.Bucket(bucket).Get(key)
-	if value == nil {
-		return nil, nil
+// appendKey is where a listing of r continues after k. begin is the index's prefix of the range.
+func appendKey(begin []byte, k directory.Key, r directory.Range) []byte {
+	if r.Index == directory.NoIndex {
+		begin = nil
 	}
-	return decode(key, value)
+	begin = escape(begin, k.Part)
+	rest := k.Sort
+	if len(rest) >= len(r.Family) && rest[:len(r.Family)] == r.Family {
+		return append(begin, rest[len(r.Family):]...)
+	}
+	if rest < r.Family { // before the family, or after it
+		return begin
+	}
+	return append(begin, 0xff)
 }
 
-func decode(key, value []byte) (*directory.Entry, error) {
-	var e directory.Entry
-	if err := json.Unmarshal(value, &e); err != nil {
-		return nil, fmt.Errorf("the directory's entry of tenant %q does not decode: %w", key, err)
+// listed is the record of a line of a listing.
+func listed(tx *bbolt.Tx, r directory.Range, prefix, key, value []byte) (directory.Record, error) {
+	if r.Index == directory.NoIndex {
+		k, err := unkey(r.Family, key)
+		if err != nil {
+			return directory.Record{}, err
+		}
+		return decode(k, value)
 	}
-	return &e, nil
-}
-
-func put(tx *bbolt.Tx, e directory.Entry) error {
-	value, err := json.Marshal(e)
+	k, err := unkey(r.Family, key[len(prefix):])
 	if err != nil {
-		return fmt.Errorf("encode the entry of tenant %q: %w", e.Tenant, err)
+		return directory.Record{}, err
 	}
-	return tx.Bucket(bucket).Put([]byte(e.Tenant), value)
+	return get(tx, k)
+}
+
+// Changes implements directory.Home. The feed reaches back feedLength changes at least.
+func (d *Dir) Changes(ctx context.Context, after directory.Cursor, limit int) ([]directory.Record, directory.Cursor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	var number uint64
+	if after != "" {
+		var err error
+		if number, err = strconv.ParseUint(string(after), 10, 64); err != nil || limit < 1 {
+			return nil, "", fmt.Errorf("changes after %q, at most %d: %w", after, limit, directory.ErrInvalid)
+		}
+	}
+	records := []directory.Record{}
+	next := after
+	err := d.db.View(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(feedBucket)
+		if after == "" {
+			next = cursorOf(bucket.Sequence())
+			return nil
+		}
+		cursor := bucket.Cursor()
+		first, _ := cursor.First()
+		if number > bucket.Sequence() || first != nil && binary.BigEndian.Uint64(first) > number+1 {
+			return fmt.Errorf("changes after %q: %w", after, directory.ErrCursor)
+		}
+		key, value := cursor.Seek(binary.BigEndian.AppendUint64(nil, number+1))
+		for ; key != nil && len(records) < limit; key, value = cursor.Next() {
+			rec, err := changed(tx, value)
+			if err != nil {
+				return err
+			}
+			records = append(records, rec)
+			next = cursorOf(binary.BigEndian.Uint64(key))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return records, next, nil
+}
+
+func cursorOf(number uint64) directory.Cursor {
+	return directory.Cursor(strconv.FormatUint(number, 10))
 }

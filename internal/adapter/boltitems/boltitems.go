@@ -1,14 +1,13 @@
-// Package boltitems is the cell's own store on one bbolt file: the local stand-in for the DynamoDB table
-// that the members of a subset share in state.mode: cell. An item is a value under a partition key and a
-// sort key.
+// Package boltitems is the cell's own store on one bbolt file: the local stand-in for the DynamoDB tables
+// of a cell and of its shards. It keeps the tenants' state and whom each shard holds, so that a write can
+// be conditioned on the latter in one transaction.
 //
-// Writes are committed in groups: while one group is being forced to disk, the next one gathers. A write
+// Writes of state are committed in groups: while one group is being forced to disk, the next one gathers. A write
 // alone therefore waits for one fsync, and a thousand at once for about two.
 package boltitems
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -17,30 +16,27 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
-// DynamoDB's own limits, so that what fits here fits there (Developer Guide, "Quotas in Amazon
-// DynamoDB": partition key 2,048 bytes, sort key 1,024 bytes, item 400 KB).
-const (
-	MaxPartitionKey = 2048      // bytes
-	MaxSortKey      = 1024      // bytes
-	MaxValue        = 400 << 10 // bytes
-	MaxList         = 1000      // sort keys in one List
-)
+// MaxList is the most keys in one List.
+const MaxList = 1000
 
 const (
 	lockWait = 2 * time.Second // for another process to let go of the file
 	maxGroup = 1024            // writes in one transaction
 )
 
-// Errors come wrapped; test with errors.Is.
+// ErrInvalid means that a tenant, shard or key cannot be one. It comes wrapped.
 var (
-	ErrNotFound = errors.New("no such item")
-	ErrInvalid  = errors.New("not a valid item")
-	errClosed   = errors.New("the store is closed")
+	ErrInvalid = errors.New("not valid in the store")
+	errClosed  = errors.New("the store is closed")
 )
 
-var bucket = []byte("items")
+// itemBucket has the tenants' state: tenant, key → value.
+var itemBucket = []byte("items")
 
 // Items is the store. It is safe for concurrent use.
 type Items struct {
@@ -50,11 +46,12 @@ type Items struct {
 	ended  chan struct{} // closed when the committer has returned
 }
 
+// write is a change that is made in a transaction with others.
 type write struct {
-	ctx        context.Context // of whoever waits for it
-	key, value []byte
-	done       chan error // has room for one
-	refused    error      // why it was left out of its group; nil when it was not
+	ctx context.Context // of whoever waits for it
+	// apply makes the change, or leaves all as it is and says why it is refused. err ends the transaction.
+	apply func(*bbolt.Tx) (refused, err error)
+	done  chan error // has room for one
 }
 
 // Open opens the store at path and creates it, readable by its owner only, when there is none.
@@ -71,8 +68,12 @@ func Open(path string) (*Items, error) {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(bucket)
-		return err
+		for _, name := range [][]byte{itemBucket, holdsBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the store %s: %w", path, err), db.Close())
@@ -90,16 +91,48 @@ func (s *Items) Close() error {
 	return s.db.Close()
 }
 
-// Put writes an item and returns when it is on disk. After an error the item may have been written or
-// not, unless the error is ErrInvalid. When ctx is over before the item's group is written, it is not.
-func (s *Items) Put(ctx context.Context, pk, sk string, value []byte) error {
-	if err := check(pk, sk); err != nil {
+// Write does all of the writes in one transaction, provided that in it the shard holds the tenant at an
+// epoch that is not above h.Epoch, and returns when they are on disk; otherwise none of them and
+// shardkit.ErrNotHeld. After another error they may be done or not, unless the error is ErrInvalid or
+// shardkit.ErrInvalid. When ctx is over before the group is written, none is.
+func (s *Items) Write(ctx context.Context, cell, shard string, h directory.Holding, writes ...shardkit.Write) error {
+	if err := shardkit.Check(writes...); err != nil {
 		return err
 	}
-	if len(value) > MaxValue {
-		return fmt.Errorf("%w: a value of %d bytes; want at most %d", ErrInvalid, len(value), MaxValue)
+	if err := checkHold(cell, shard, h.Tenant); err != nil {
+		return err
 	}
-	w := write{ctx: ctx, key: key(pk, sk), value: bytes.Clone(value), done: make(chan error, 1)}
+	at := holdKey(cell, shard, h.Tenant)
+	own := make([]shardkit.Write, len(writes)) // the caller may go on while the group waits
+	for i, w := range writes {
+		own[i] = shardkit.Write{Key: w.Key, Value: bytes.Clone(w.Value), Delete: w.Delete}
+	}
+	return s.do(ctx, func(tx *bbolt.Tx) (refused, err error) {
+		since, held, err := heldIn(tx, at)
+		switch {
+		case err != nil:
+			return err, nil // of this tenant alone
+		case !held || since > h.Epoch:
+			return fmt.Errorf("write to the store: %w", shardkit.ErrNotHeld), nil
+		}
+		b := tx.Bucket(itemBucket)
+		for _, w := range own {
+			if w.Delete {
+				err = b.Delete(key(h.Tenant, w.Key))
+			} else {
+				err = b.Put(key(h.Tenant, w.Key), w.Value)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+}
+
+// do has a change made with the next group.
+func (s *Items) do(ctx context.Context, apply func(*bbolt.Tx) (refused, err error)) error {
+	w := write{ctx, apply, make(chan error, 1)}
 	select {
 	case s.writes <- w:
 	case <-s.stop:
@@ -115,41 +148,39 @@ func (s *Items) Put(ctx context.Context, pk, sk string, value []byte) error {
 	}
 }
 
-// Get returns an item's value. ErrNotFound when there is none.
-func (s *Items) Get(ctx context.Context, pk, sk string) ([]byte, error) {
-	if err := check(pk, sk); err != nil {
-		return nil, err
+// Get returns an item's value; found is false when there is none.
+func (s *Items) Get(ctx context.Context, tenant, sk string) (value []byte, found bool, err error) {
+	if err := checkTenant(tenant); err != nil {
+		return nil, false, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var value []byte
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		found := tx.Bucket(bucket).Get(key(pk, sk))
-		if found == nil {
-			return fmt.Errorf("%w under %q, %q", ErrNotFound, pk, sk)
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		if v := tx.Bucket(itemBucket).Get(key(tenant, sk)); v != nil {
+			value, found = append([]byte{}, v...), true
 		}
-		value = append([]byte{}, found...)
 		return nil
 	})
-	return value, err
+	return value, found, err
 }
 
-// List returns up to MaxList sort keys under pk that come after the given one, in byte order.
-func (s *Items) List(ctx context.Context, pk, after string) ([]string, error) {
-	if err := check(pk, "-"); err != nil {
+// List returns up to MaxList of the tenant's keys that begin with the prefix and come after the given
+// one, in byte order.
+func (s *Items) List(ctx context.Context, tenant, prefix, after string) ([]string, error) {
+	if err := checkTenant(tenant); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	keys := []string{}
-	prefix, last := key(pk, ""), key(pk, after)
+	owner, first, last := key(tenant, ""), key(tenant, prefix), key(tenant, max(prefix, after))
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		cursor := tx.Bucket(bucket).Cursor()
-		for k, _ := cursor.Seek(last); bytes.HasPrefix(k, prefix) && len(keys) < MaxList; k, _ = cursor.Next() {
-			if !bytes.Equal(k, last) {
-				keys = append(keys, string(k[len(prefix):]))
+		cursor := tx.Bucket(itemBucket).Cursor()
+		for k, _ := cursor.Seek(last); bytes.HasPrefix(k, first) && len(keys) < MaxList; k, _ = cursor.Next() {
+			if sk := string(k[len(owner):]); sk > after {
+				keys = append(keys, sk)
 			}
 		}
 		return nil
@@ -157,21 +188,18 @@ func (s *Items) List(ctx context.Context, pk, after string) ([]string, error) {
 	return keys, err
 }
 
-func check(pk, sk string) error {
-	switch {
-	case pk == "" || len(pk) > MaxPartitionKey:
-		return fmt.Errorf("%w: a partition key of %d bytes; want 1 to %d", ErrInvalid, len(pk), MaxPartitionKey)
-	case sk == "" || len(sk) > MaxSortKey:
-		return fmt.Errorf("%w: a sort key of %d bytes; want 1 to %d", ErrInvalid, len(sk), MaxSortKey)
+func checkTenant(tenant string) error {
+	if !directory.ValidTenant(tenant) {
+		return fmt.Errorf("%w: a tenant id of %d bytes: want 1 to 128 of UTF-8", ErrInvalid, len(tenant))
 	}
 	return nil
 }
 
-// key is the length of pk, pk and sk: no two pairs have one key, and the items of one pk lie together,
-// in the order of sk.
-func key(pk, sk string) []byte {
-	k := binary.AppendUvarint(make([]byte, 0, len(pk)+len(sk)+2), uint64(len(pk)))
-	return append(append(k, pk...), sk...)
+// key is the length of owner, owner and rest: no two pairs have one key, and what is of one owner lies
+// together, in the order of the rest.
+func key(owner, rest string) []byte {
+	k := binary.AppendUvarint(make([]byte, 0, len(owner)+len(rest)+2), uint64(len(owner)))
+	return append(append(k, owner...), rest...)
 }
 
 // commit writes group after group until Close.
@@ -202,23 +230,29 @@ func (s *Items) gather(first write) []write {
 }
 
 func (s *Items) commitGroup(group []write) {
+	refused := make([]error, len(group))
 	err := s.db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucket)
 		for i, w := range group {
 			// Nobody waits any more, and another write may have been acknowledged since.
-			if group[i].refused = w.ctx.Err(); group[i].refused != nil {
+			if refused[i] = w.ctx.Err(); refused[i] != nil {
 				continue
 			}
-			if err := b.Put(w.key, w.value); err != nil {
+			var err error
+			if refused[i], err = w.apply(tx); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		err = fmt.Errorf("write to the store: %w", err)
+	for i, w := range group {
+		if err != nil && refused[i] == nil {
+			refused[i] = fmt.Errorf("write to the store: %w", err)
+		}
+		w.done <- refused[i]
 	}
-	for _, w := range group {
-		w.done <- cmp.Or(w.refused, err)
-	}
+}
+
+// Held says whether the shard holds the tenant, as Holds does.
+func (s *Items) Held(ctx context.Context, cell, shard, tenant string) (directory.Holding, bool, error) {
+	return s.Holds().Held(ctx, cell, shard, tenant)
 }

@@ -5,11 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/directory/directorytest"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 func open(t *testing.T, path string) *Items {
@@ -28,29 +34,33 @@ func opened(t *testing.T) *Items {
 	return s
 }
 
-func put(t *testing.T, s *Items, pk, sk, value string) {
+// put writes an item of a tenant whom the shard then holds.
+func put(t *testing.T, s *Items, tenant, sk, value string) {
 	t.Helper()
-	if err := s.Put(t.Context(), pk, sk, []byte(value)); err != nil {
-		t.Fatalf("put %q, %q: %v", pk, sk, err)
+	if err := s.Holds().Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: tenant, Epoch: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.put(t.Context(), tenant, sk, value); err != nil {
+		t.Fatalf("put %q, %q: %v", tenant, sk, err)
 	}
 }
 
-func TestPutGet(t *testing.T) {
+func (s *Items) put(ctx context.Context, tenant, sk, value string) error {
+	return s.Write(ctx, "eu-1", "s01", directory.Holding{Tenant: tenant, Epoch: 1}, shardkit.Write{Key: sk, Value: []byte(value)})
+}
+
+// TestAShardHoldsForItself: what one shard holds, another does not, nor one of that name in another cell.
+func TestAShardHoldsForItself(t *testing.T) {
 	s := opened(t)
-	// The second and third pair would be one if keys were joined without the length.
-	items := [][3]string{{"acme", "1", "a"}, {"acm", "e1", "b"}, {"acme1", "x", ""}, {"a\x00b", "ä", "\x00\xff"}}
-	for _, i := range items {
-		put(t, s, i[0], i[1], "old")
-		put(t, s, i[0], i[1], i[2])
-	}
-	for _, i := range items {
-		got, err := s.Get(t.Context(), i[0], i[1])
-		if err != nil || string(got) != i[2] || got == nil {
-			t.Errorf("get %q, %q: %q, %v; want %q", i[0], i[1], got, err, i[2])
+	put(t, s, "acme", "1", "a")
+	for _, at := range [][2]string{{"eu-1", "s02"}, {"eu-2", "s01"}, {"eu-1s", "01"}, {"eu", "-1s01"}} {
+		err := s.Write(t.Context(), at[0], at[1], directory.Holding{Tenant: "acme", Epoch: 9}, shardkit.Write{Key: "1", Delete: true})
+		if !errors.Is(err, shardkit.ErrNotHeld) {
+			t.Errorf("shard %s/%s writes: %v", at[0], at[1], err)
 		}
 	}
-	if _, err := s.Get(t.Context(), "acme", "2"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("an item that is not there: %v", err)
+	if _, found, err := s.Get(t.Context(), "acme", "1"); !found || err != nil {
+		t.Errorf("found %t, %v", found, err)
 	}
 }
 
@@ -69,7 +79,7 @@ func TestListIsOfOneOwnerInOrderAndInPages(t *testing.T) {
 
 	var got []string
 	for after := ""; ; after = got[len(got)-1] {
-		page, err := s.List(t.Context(), "acme", after)
+		page, err := s.List(t.Context(), "acme", "", after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +94,7 @@ func TestListIsOfOneOwnerInOrderAndInPages(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("listed (-want +got):\n%s", diff)
 	}
-	if page, err := s.List(t.Context(), "nobody", ""); err != nil || len(page) != 0 || page == nil {
+	if page, err := s.List(t.Context(), "nobody", "", ""); err != nil || len(page) != 0 || page == nil {
 		t.Errorf("list of nobody: %#v, %v", page, err)
 	}
 }
@@ -109,7 +119,7 @@ func TestAcknowledgedWritesSurviveReopening(t *testing.T) {
 	defer s.Close()
 	for w := range writers {
 		for i := range each {
-			got, err := s.Get(t.Context(), fmt.Sprint("t", w), fmt.Sprint(i))
+			got, _, err := s.Get(t.Context(), fmt.Sprint("t", w), fmt.Sprint(i))
 			if want := fmt.Sprint(w, "/", i); err != nil || string(got) != want {
 				t.Fatalf("item %d of %d: %q, %v; want %q", i, w, got, err, want)
 			}
@@ -117,43 +127,72 @@ func TestAcknowledgedWritesSurviveReopening(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestWhatIsNotValid(t *testing.T) {
 	s := opened(t)
-	long := func(n int) string { return strings.Repeat("x", n) }
-	put(t, s, long(MaxPartitionKey), long(MaxSortKey), long(MaxValue))
+	long := strings.Repeat("x", 129)
 	for name, err := range map[string]error{
-		"no partition key":   s.Put(t.Context(), "", "1", nil),
-		"no sort key":        s.Put(t.Context(), "a", "", nil),
-		"long partition key": s.Put(t.Context(), long(MaxPartitionKey+1), "1", nil),
-		"long sort key":      s.Put(t.Context(), "a", long(MaxSortKey+1), nil),
-		"long value":         s.Put(t.Context(), "a", "1", make([]byte, MaxValue+1)),
+		"no tenant":   s.put(t.Context(), "", "1", ""),
+		"long tenant": s.put(t.Context(), long, "1", ""),
+		"no cell":     s.Write(t.Context(), "", "s01", directory.Holding{Tenant: "a"}, shardkit.Write{Key: "1"}),
+		"no shard":    s.Write(t.Context(), "eu-1", "", directory.Holding{Tenant: "a"}, shardkit.Write{Key: "1"}),
 	} {
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v, want %q", name, err, ErrInvalid)
 		}
 	}
-	if _, err := s.List(t.Context(), "", ""); !errors.Is(err, ErrInvalid) {
+	if _, err := s.List(t.Context(), "", "", ""); !errors.Is(err, ErrInvalid) {
 		t.Errorf("list without an owner: %v", err)
 	}
+	if _, _, err := s.Get(t.Context(), long, "1"); !errors.Is(err, ErrInvalid) {
+		t.Errorf("get of a tenant that cannot be: %v", err)
+	}
+}
+
+// TestADamagedHoldingStopsNobodyElse: the others of its group are written.
+func TestADamagedHoldingStopsNobodyElse(t *testing.T) {
+	s := opened(t)
+	put(t, s, "acme", "1", "a")
+	put(t, s, "beta", "1", "a")
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(holdsBucket).Put(holdKey("eu-1", "s01", "acme"), []byte("short"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if err := s.put(t.Context(), "acme", fmt.Sprint(i), "b"); err == nil || errors.Is(err, shardkit.ErrNotHeld) {
+				t.Errorf("damaged: %v", err)
+			}
+		})
+		wg.Go(func() {
+			if err := s.put(t.Context(), "beta", fmt.Sprint(i), "b"); err != nil {
+				t.Errorf("sound: %v", err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestWriteAfterCloseAndWithCancelledContext(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "store.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Get(ctx, "a", "1"); !errors.Is(err, context.Canceled) {
+	if _, _, err := s.Get(ctx, "a", "1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("get: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Put(t.Context(), "a", "1", nil); !errors.Is(err, errClosed) {
+	if err := s.put(t.Context(), "a", "1", ""); !errors.Is(err, errClosed) {
 		t.Errorf("put after close: %v", err)
 	}
 }
 
 func TestGroupsShareACommit(t *testing.T) {
 	s := opened(t)
+	put(t, s, "acme", "first", "v") // and have it held
 	pages := func() int64 {
 		stats := s.db.Stats()
 		return stats.TxStats.GetWrite()
@@ -165,7 +204,9 @@ func TestGroupsShareACommit(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			<-start
-			put(t, s, "acme", fmt.Sprint(w), "v")
+			if err := s.put(t.Context(), "acme", fmt.Sprint(w), "v"); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	close(start)
@@ -182,13 +223,16 @@ func BenchmarkPut(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	value := make([]byte, 256)
+	value := strings.Repeat("v", 256)
+	if err := s.Holds().Hold(b.Context(), "eu-1", "s01", directory.Holding{Tenant: "acme", Epoch: 1}); err != nil {
+		b.Fatal(err)
+	}
 	for _, writers := range []int{1, 32} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
 			b.SetParallelism(writers)
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					if err := s.Put(b.Context(), "acme", fmt.Sprint(i), value); err != nil {
+					if err := s.put(b.Context(), "acme", fmt.Sprint(i), value); err != nil {
 						b.Error(err)
 					}
 				}
@@ -204,8 +248,12 @@ func TestAWriteThatNobodyWaitsForIsLeftOut(t *testing.T) {
 	put(t, s, "acme", "1", "new")
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	late := write{ctx: over, key: key("acme", "1"), value: []byte("late"), done: make(chan error, 1)}
-	other := write{ctx: t.Context(), key: key("acme", "2"), value: []byte("other"), done: make(chan error, 1)}
+	set := func(ctx context.Context, sk, value string) write {
+		return write{ctx, func(tx *bbolt.Tx) (refused, err error) {
+			return nil, tx.Bucket(itemBucket).Put(key("acme", sk), []byte(value))
+		}, make(chan error, 1)}
+	}
+	late, other := set(over, "1", "late"), set(t.Context(), "2", "other")
 	s.commitGroup([]write{late, other})
 	if err := <-late.done; !errors.Is(err, context.Canceled) {
 		t.Errorf("the late write is reported as %v", err)
@@ -214,8 +262,47 @@ func TestAWriteThatNobodyWaitsForIsLeftOut(t *testing.T) {
 		t.Errorf("the other write: %v", err)
 	}
 	for sk, want := range map[string]string{"1": "new", "2": "other"} {
-		if got, err := s.Get(t.Context(), "acme", sk); err != nil || string(got) != want {
+		if got, _, err := s.Get(t.Context(), "acme", sk); err != nil || string(got) != want {
 			t.Errorf("%s holds %q, %v; want %q", sk, got, err, want)
 		}
+	}
+}
+
+func TestHolderContract(t *testing.T) {
+	directorytest.Holder(t, func(t *testing.T) directory.Holder {
+		s, err := Open(filepath.Join(t.TempDir(), "items.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s.Holds()
+	})
+}
+
+// TestHoldManySkipsNone gives holdings of which some are there already, higher.
+func TestHoldManySkipsNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "items.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []directory.Holding{{Tenant: "a", Epoch: 1}, {Tenant: "b", Epoch: 1}, {Tenant: "c", Epoch: 1}}
+	if err := s.Holds().Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "a", Epoch: 9}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Holds().HoldMany(t.Context(), "eu-1", "s01", all); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	all[0].Epoch = 9
+	got, err := s.Holds().Holdings(t.Context(), "eu-1", "s01", "", 10)
+	if err != nil || !slices.Equal(got, all) {
+		t.Errorf("after reopening: %v, %v; want %v", got, err, all)
 	}
 }

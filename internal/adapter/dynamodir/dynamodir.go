@@ -1,22 +1,46 @@
-// Package dynamodir keeps the tenant directory in a DynamoDB table, one item for each tenant, with the
-// string keys
+// Package dynamodir keeps the tenant directory in a DynamoDB table: its home on AWS.
 //
-//	pk  TENANT#<id>
-//	sk  ENTRY
+// A record is an item:
 //
+//	pk, sk      S  the key, Part and Sort
+//	v           N  version
+//	op          S  operation that put it last
+//	body        S  JSON
+//	i1, i2      S  values of the two indexes; an item without one is not in that index
+//	n:<counter> N  counters
+//
+// Both indexes have i1 or i2 as partition key, sk as sort key, and project everything (names.FirstIndex,
+// names.SecondIndex). The feed of changes is the table's stream, which has to show new and old images.
 // The table may hold other items; they are left alone.
 //
-// Cost: a read is one consistent GetItem, a change one conditional PutItem. A repeated write and a lost
-// race are told from one another by the item that the failed condition returns, without another read.
-// List scans the table: a whole listing reads all of it once, whatever the size of its pages.
+// # Cost
+//
+// A read of one record is one GetItem, and needs no other permission: that is all that a router does. A
+// read of several is one BatchGetItem for each 100. A batch that puts one record is one UpdateItem, each
+// other one is one TransactWriteItems, which costs two write units for each begun KiB of each record,
+// checked or written. A listing by part or index reads what it returns. A listing of a whole family scans
+// the table: it reads all of it once, whatever the size of its pages.
+//
+// # Answers that are lost
+//
+// Write repeats what was turned away and what it got no answer to. Transactions carry a token, by which
+// DynamoDB recognises the repetition. A single put goes without one, at half the price: a repetition that
+// finds its own success in the way knows it by the operation that the record names. What would leave no
+// such name is always sent as a transaction. When a caller repeats a whole batch, which has a new token,
+// the *directory.Conflict shows the records that name the operation.
+//
+// # Global tables
+//
+// Conditions hold in one region only, and replicas take the last writer's word. Everything is therefore
+// written in the directory's home region; see Replica for the others.
 package dynamodir
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,8 +55,12 @@ import (
 // Client is the part of *dynamodb.Client that is needed.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 }
 
 // How a router reads: a first try that hangs leaves time for a second within the second that a look-up
@@ -51,123 +79,154 @@ func ForRequests(o *dynamodb.Options) {
 	o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = readTries, readPause })
 }
 
-// Store is a directory.Store.
-type Store struct {
-	client Client
-	table  string
+// Table is a directory.Home in one table of one region.
+type Table struct {
+	client   Client
+	streams  Streams // nil: no feed
+	name     string
+	attempts int
 }
 
-// New returns the directory in a table, given by name or, when it is another account's, by ARN.
-func New(client Client, table string) *Store { return &Store{client, table} }
+var _ directory.Home = (*Table)(nil)
 
-// Get implements directory.Store.
-func (s *Store) Get(ctx context.Context, tenant string) (directory.Entry, error) {
-	if !directory.ValidTenant(tenant) {
-		// DynamoDB would refuse some of these and mend others.
-		return directory.Entry{}, fmt.Errorf("tenant %q: %w", tenant, directory.ErrNotFound)
+// Option changes how a Table works.
+type Option func(*Table)
+
+// WithStreams gives the table its feed of changes.
+func WithStreams(s Streams) Option { return func(t *Table) { t.streams = s } }
+
+// WithAttempts is how often a write is tried, 1 or more, when DynamoDB turns it away or its answer is
+// lost; 3 without this option.
+func WithAttempts(n int) Option { return func(t *Table) { t.attempts = max(1, n) } }
+
+// New returns the directory in a table of the client's region, given by name or, when it is another
+// account's, by ARN.
+func New(client Client, table string, options ...Option) *Table {
+	t := &Table{client: client, name: table, attempts: retry.DefaultMaxAttempts}
+	for _, o := range options {
+		o(t)
 	}
-	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &s.table, Key: key(tenant), ConsistentRead: aws.Bool(true),
-	})
-	if err != nil {
-		return directory.Entry{}, fmt.Errorf("tenant %q: read the directory: %w", tenant, err)
-	}
-	if len(out.Item) == 0 {
-		return directory.Entry{}, fmt.Errorf("tenant %q: %w", tenant, directory.ErrNotFound)
-	}
-	return decode(out.Item)
+	return t
 }
 
-// Create implements directory.Store.
-func (s *Store) Create(ctx context.Context, e directory.Entry) (directory.Entry, error) {
-	after, _, err := directory.Created(nil, e)
-	if err != nil {
-		return directory.Entry{}, err
-	}
-	return s.put(ctx, &dynamodb.PutItemInput{
-		ConditionExpression: aws.String("attribute_not_exists(pk)"),
-	}, after, func(current *directory.Entry) (directory.Entry, bool, error) { return directory.Created(current, e) })
-}
+// MayBeStale says whether reads of that consistency may miss the latest changes.
+func (t *Table) MayBeStale(c directory.Consistency) bool { return c == directory.Relaxed }
 
-// CompareAndSet implements directory.Store.
-func (s *Store) CompareAndSet(ctx context.Context, expect uint64, e directory.Entry) (directory.Entry, error) {
-	// What is to be written, were the epoch as expected; DynamoDB decides whether it is.
-	after, _, err := directory.Replaced(&directory.Entry{Epoch: expect}, expect, e)
-	if err != nil {
-		return directory.Entry{}, err
-	}
-	return s.put(ctx, &dynamodb.PutItemInput{
-		ConditionExpression:      aws.String("#epoch = :expect"),
-		ExpressionAttributeNames: map[string]string{"#epoch": "epoch"},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":expect": &types.AttributeValueMemberN{Value: strconv.FormatUint(expect, 10)},
-		},
-	}, after, func(current *directory.Entry) (directory.Entry, bool, error) {
-		return directory.Replaced(current, expect, e)
-	})
-}
+// maxBatchGet is how many items one BatchGetItem may ask for (DynamoDB API).
+const maxBatchGet = 100
 
-// put writes the entry under a condition. When the condition fails, judge tells from the item that stands
-// whether this operation wrote it earlier: the SDK repeats a request whose answer was lost, and the
-// repetition finds its own success in the way.
-func (s *Store) put(ctx context.Context, in *dynamodb.PutItemInput, after directory.Entry,
-	judge func(*directory.Entry) (directory.Entry, bool, error)) (directory.Entry, error) {
-	in.TableName, in.Item = &s.table, encode(after)
-	in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
-	_, err := s.client.PutItem(ctx, in)
-	if err == nil {
-		return after, nil
+// Read implements directory.Home.
+func (t *Table) Read(ctx context.Context, c directory.Consistency, keys ...directory.Key) ([]directory.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	var failed *types.ConditionalCheckFailedException
-	if !errors.As(err, &failed) {
-		return directory.Entry{}, fmt.Errorf("tenant %q: write the directory: %w", after.Tenant, err)
-	}
-	var current *directory.Entry
-	if len(failed.Item) > 0 {
-		e, err := decode(failed.Item)
-		if err != nil {
-			return directory.Entry{}, err
+	found := make(map[directory.Key]directory.Record, len(keys))
+	var ask []directory.Key // each once, as BatchGetItem wants it
+	for _, k := range keys {
+		if _, twice := found[k]; !twice {
+			found[k] = directory.Record{Key: k}
+			ask = append(ask, k)
 		}
-		current = &e
 	}
-	e, write, err := judge(current)
-	if err == nil && write {
-		return directory.Entry{}, fmt.Errorf("tenant %q: DynamoDB refused a write whose condition holds", after.Tenant)
+	for len(ask) > 0 {
+		n := min(len(ask), maxBatchGet)
+		read := t.readMany
+		if n == 1 {
+			read = t.readOne
+		}
+		if err := read(ctx, c, ask[:n], found); err != nil {
+			return nil, fmt.Errorf("read the directory: %w", busy(err))
+		}
+		ask = ask[n:]
 	}
-	return e, err
+	records := make([]directory.Record, len(keys))
+	for i, k := range keys {
+		records[i] = found[k].Clone() // a key may stand twice
+	}
+	return records, nil
 }
 
-// List implements directory.Store. Its order is the table's, by a hash.
-func (s *Store) List(ctx context.Context, after string, limit int) ([]directory.Entry, error) {
-	if limit < 1 {
-		return nil, fmt.Errorf("list the directory: limit %d: want at least 1", limit)
+func (t *Table) readOne(ctx context.Context, c directory.Consistency, keys []directory.Key, found map[directory.Key]directory.Record) error {
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &t.name, Key: itemKey(keys[0]), ConsistentRead: aws.Bool(c == directory.Strong),
+	})
+	if err != nil || len(out.Item) == 0 {
+		return err
 	}
-	in := &dynamodb.ScanInput{
-		TableName: &s.table, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(min(limit, 1000))),
-		FilterExpression:          aws.String("sk = :entry"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":entry": &types.AttributeValueMemberS{Value: entrySK}},
+	return keep(out.Item, found)
+}
+
+// rounds is how often a BatchGetItem is continued that DynamoDB answered in part.
+const rounds = 8
+
+func (t *Table) readMany(ctx context.Context, c directory.Consistency, keys []directory.Key, found map[directory.Key]directory.Record) error {
+	ask := types.KeysAndAttributes{ConsistentRead: aws.Bool(c == directory.Strong)}
+	for _, k := range keys {
+		ask.Keys = append(ask.Keys, itemKey(k))
 	}
-	if after != "" {
-		in.ExclusiveStartKey = key(after)
-	}
-	var entries []directory.Entry
-	for {
-		page, err := s.client.Scan(ctx, in)
+	for round := 1; ; round++ {
+		out, err := t.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{t.name: ask}})
 		if err != nil {
-			return nil, fmt.Errorf("list the directory: %w", err)
+			return err
 		}
-		for _, item := range page.Items {
-			e, err := decode(item)
-			if err != nil {
-				return nil, err
-			}
-			if entries = append(entries, e); len(entries) == limit {
-				return entries, nil
+		for _, items := range out.Responses { // of the one table, by the name that DynamoDB calls it
+			for _, it := range items {
+				if err := keep(it, found); err != nil {
+					return err
+				}
 			}
 		}
-		if len(page.LastEvaluatedKey) == 0 {
-			return entries, nil
+		rest := 0
+		for _, r := range out.UnprocessedKeys {
+			ask, rest = r, len(r.Keys)
 		}
-		in.ExclusiveStartKey = page.LastEvaluatedKey
+		switch {
+		case rest == 0:
+			return nil
+		case round == rounds:
+			return fmt.Errorf("%w: %d of %d records were not read", directory.ErrBusy, rest, len(keys))
+		}
+		if err := pause(ctx, round); err != nil {
+			return err
+		}
 	}
+}
+
+func keep(it item, found map[directory.Key]directory.Record) error {
+	r, err := decode(it)
+	if err != nil {
+		return err
+	}
+	found[r.Key] = r
+	return nil
+}
+
+// Waits double from firstPause up to maxPause and are shortened at random, so that those who met once do
+// not meet again.
+const (
+	firstPause = 20 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// pause waits before the try that follows the given one, counted from 1.
+func pause(ctx context.Context, try int) error {
+	timer := time.NewTimer(rand.N(min(firstPause<<min(try-1, 10), maxPause)) + 1)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// throttled finds the errors by which DynamoDB says that it did nothing.
+var throttled = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
+
+// busy adds directory.ErrBusy to an error that says so in DynamoDB's words.
+func busy(err error) error {
+	if err != nil && !errors.Is(err, directory.ErrBusy) && throttled.IsErrorThrottle(err).Bool() {
+		return fmt.Errorf("%w: %w", directory.ErrBusy, err)
+	}
+	return err
 }

@@ -3,21 +3,15 @@ package dynamodir
 import (
 	"context"
 	"errors"
-	"io"
-	"maps"
-	"net/http"
-	"net/http/httptest"
+	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -25,271 +19,393 @@ import (
 	"cellwall.dev/cellwall/internal/directory/directorytest"
 )
 
-// table is a DynamoDB table as far as this package uses one. It refuses what it does not know.
-type table struct {
-	t    *testing.T
-	name string
-	page int // items that a Scan looks at, at most
-
-	mu    sync.Mutex
-	items map[string]item // by pk and sk
-	fail  func() error    // when set, called before an operation
-	puts  int
-}
-
-func newTable(t *testing.T) *table {
-	return &table{t: t, name: "orders-directory", page: 3, items: map[string]item{}}
-}
-
-func keyOf(it item) string {
-	return it["pk"].(*types.AttributeValueMemberS).Value + "\x00" + it["sk"].(*types.AttributeValueMemberS).Value
-}
-
-func (f *table) begin(ctx context.Context, name *string) error {
-	if aws.ToString(name) != f.name {
-		f.t.Errorf("table %q", aws.ToString(name))
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if f.fail != nil {
-		return f.fail()
-	}
-	return nil
-}
-
-func (f *table) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin(ctx, in.TableName); err != nil {
-		return nil, err
-	}
-	if !aws.ToBool(in.ConsistentRead) {
-		f.t.Error("a read that may be stale")
-	}
-	return &dynamodb.GetItemOutput{Item: maps.Clone(f.items[keyOf(in.Key)])}, nil
-}
-
-func (f *table) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin(ctx, in.TableName); err != nil {
-		return nil, err
-	}
-	current, exists := f.items[keyOf(in.Item)]
-	var holds bool
-	switch aws.ToString(in.ConditionExpression) {
-	case "attribute_not_exists(pk)":
-		holds = !exists
-	case "#epoch = :expect":
-		holds = exists && cmp.Equal(current[in.ExpressionAttributeNames["#epoch"]].(*types.AttributeValueMemberN).Value,
-			in.ExpressionAttributeValues[":expect"].(*types.AttributeValueMemberN).Value)
-	default:
-		f.t.Errorf("condition %q", aws.ToString(in.ConditionExpression))
-	}
-	if !holds {
-		failed := &types.ConditionalCheckFailedException{Message: aws.String("The conditional request failed")}
-		if in.ReturnValuesOnConditionCheckFailure == types.ReturnValuesOnConditionCheckFailureAllOld {
-			failed.Item = maps.Clone(current)
-		}
-		return nil, failed
-	}
-	f.puts++
-	f.items[keyOf(in.Item)] = maps.Clone(in.Item)
-	return &dynamodb.PutItemOutput{}, nil
-}
-
-// Scan goes through the items in the order of their reversed keys, so that nobody relies on another.
-func (f *table) Scan(ctx context.Context, in *dynamodb.ScanInput, _ ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin(ctx, in.TableName); err != nil {
-		return nil, err
-	}
-	reversed := func(s string) string {
-		b := []byte(s)
-		slices.Reverse(b)
-		return string(b)
-	}
-	keys := slices.SortedFunc(maps.Keys(f.items), func(a, b string) int { return strings.Compare(reversed(a), reversed(b)) })
-	out := &dynamodb.ScanOutput{}
-	seen := 0
-	for _, k := range keys {
-		if in.ExclusiveStartKey != nil && reversed(k) <= reversed(keyOf(in.ExclusiveStartKey)) {
-			continue
-		}
-		if seen == min(f.page, int(aws.ToInt32(in.Limit))) {
-			return out, nil
-		}
-		it := f.items[k]
-		seen++
-		out.LastEvaluatedKey = item{"pk": it["pk"], "sk": it["sk"]}
-		if aws.ToString(in.FilterExpression) != "sk = :entry" {
-			f.t.Errorf("filter %q", aws.ToString(in.FilterExpression))
-		}
-		if cmp.Equal(it["sk"].(*types.AttributeValueMemberS).Value, in.ExpressionAttributeValues[":entry"].(*types.AttributeValueMemberS).Value) {
-			out.Items = append(out.Items, maps.Clone(it))
-		}
-	}
-	out.LastEvaluatedKey = nil
-	return out, nil
-}
-
 func TestContract(t *testing.T) {
-	directorytest.Run(t, func(t *testing.T) directory.Store {
-		f := newTable(t)
-		// What is not an entry is none of a listing's business.
-		for _, sk := range []string{"CHANGE#1", "ENTRZ"} {
-			other := item{"pk": str("TENANT#zz"), "sk": str(sk)}
-			f.items[keyOf(other)] = other
+	directorytest.Home(t, func(t *testing.T) directory.Home {
+		f := newFake(t)
+		// What is no record of ours is none of a listing's business.
+		for _, sk := range []string{"CHANGE#1", "ENTRZ", "ENTRY!", "LOG$"} {
+			k := directory.Key{Part: "TENANT#zz", Sort: sk}
+			f.items[k] = itemKey(k)
 		}
-		return New(f, "orders-directory")
+		return f.open()
 	})
 }
 
-var entry = directory.Entry{
-	Tenant: "acme", Cell: "eu-1", State: directory.Active, Size: "whale", Pins: []string{"s02", "s01"}, Topology: 3,
-	Updated: time.Date(2026, 11, 30, 12, 0, 0, 5, time.FixedZone("", 3600)), Operation: "op-1",
+func TestReplicaContract(t *testing.T) {
+	directorytest.Records(t, func(t *testing.T) directory.Home {
+		f := newFake(t)
+		return NewReplica(f.open(), f.open())
+	})
 }
 
+// exported compares the SDK's types by what they say.
+var exported = cmpopts.IgnoreUnexported(types.AttributeValueMemberS{}, types.AttributeValueMemberN{})
+
+// The format of items is what tables that are deployed hold.
 func TestItem(t *testing.T) {
-	f := newTable(t)
-	if _, err := New(f, f.name).Create(t.Context(), entry); err != nil {
-		t.Fatal(err)
-	}
+	f := newFake(t)
+	put := directory.Put(directory.Key{Part: "TENANT#acme", Sort: "ENTRY"}, 0, []byte(`{"a":1}`), "CELL#eu-1", "")
+	put.Deltas = []directory.Delta{{Counter: "load", By: -3, Min: -5, Max: 5}}
+	write(t, f.open(), "op-1", put)
 	want := item{
-		"pk": str("TENANT#acme"), "sk": str("ENTRY"), "cell": str("eu-1"), "state": str("active"), "size": str("whale"),
-		"pins":  &types.AttributeValueMemberL{Value: []types.AttributeValue{str("s02"), str("s01")}},
-		"epoch": number(1), "topology": number(3), "updated": str("2026-11-30T11:00:00.000000005Z"), "operation": str("op-1"),
+		"pk": str("TENANT#acme"), "sk": str("ENTRY"), "v": number[uint64](1), "op": str("op-1"), "body": str(`{"a":1}`),
+		"i1": str("CELL#eu-1"), "n:load": number[int64](-3),
 	}
-	if diff := cmp.Diff(want, f.items["TENANT#acme\x00ENTRY"], exported); diff != "" {
+	if diff := cmp.Diff(want, f.items[put.Key], exported); diff != "" {
 		t.Errorf("item (-want +got):\n%s", diff)
 	}
 }
 
-// TestSDKRetryRecognisesItself is the lost answer as the SDK makes it: the write is done, the answer
-// lost, the same request sent again, and its condition fails on its own success.
-func TestSDKRetryRecognisesItself(t *testing.T) {
-	f := newTable(t)
-	s := New(f, f.name)
-	created, err := s.Create(t.Context(), entry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := s.Create(t.Context(), entry)
-	if err != nil || f.puts != 1 {
-		t.Errorf("repeated create: %v, %d writes", err, f.puts)
-	}
-	if diff := cmp.Diff(created.Epoch, again.Epoch); diff != "" {
-		t.Error(diff)
-	}
-	change := entry
-	change.Operation, change.State = "op-2", directory.Suspended
-	if _, err := s.CompareAndSet(t.Context(), 1, change); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.CompareAndSet(t.Context(), 1, change)
-	if err != nil || got.Epoch != 2 || f.puts != 2 {
-		t.Errorf("repeated change: %+v, %v, %d writes", got, err, f.puts)
+func TestDamagedItemsAreNoRecords(t *testing.T) {
+	k := entryKey("p")
+	for name, value := range map[string]types.AttributeValue{
+		"v": number[uint64](0), "op": nil, "body": number[uint64](1), "i1": number[uint64](1), "n:load": str("1"), "n:x": &types.AttributeValueMemberN{Value: "1.5"},
+	} {
+		f := newFake(t)
+		put := directory.Put(k, 0, []byte(`1`), "x")
+		put.Deltas = []directory.Delta{{Counter: "load", By: 1, Max: 9}}
+		write(t, f.open(), "op", put)
+		if f.items[k][name] = value; value == nil {
+			delete(f.items[k], name)
+		}
+		for what, try := range map[string]func(*Table) error{
+			"read":  func(h *Table) error { _, err := h.Read(t.Context(), directory.Strong, k); return err },
+			"reads": func(h *Table) error { _, err := h.Read(t.Context(), directory.Strong, k, entryKey("q")); return err },
+			"list": func(h *Table) error {
+				_, err := h.List(t.Context(), directory.Range{Family: "ENTRY"}, directory.Key{}, 1)
+				return err
+			},
+			"write": func(h *Table) error {
+				return h.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(k, 0, []byte(`1`))}})
+			},
+			"transaction": func(h *Table) error {
+				return h.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Require(k, 0)}})
+			},
+		} {
+			if err := try(f.open()); err == nil || !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s with a damaged %s: %v", what, name, err)
+			}
+		}
 	}
 }
 
-func TestOtherErrorsPass(t *testing.T) {
-	f := newTable(t)
-	s := New(f, f.name)
-	throttled := &types.ProvisionedThroughputExceededException{}
-	f.fail = func() error { return throttled }
-	calls := map[string]func() error{
-		"get":    func() error { _, err := s.Get(t.Context(), "acme"); return err },
-		"create": func() error { _, err := s.Create(t.Context(), entry); return err },
-		"change": func() error { _, err := s.CompareAndSet(t.Context(), 1, entry); return err },
-		"list":   func() error { _, err := s.List(t.Context(), "", 1); return err },
+func TestReadMany(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	var keys []directory.Key
+	for i := range 230 {
+		k := entryKey(fmt.Sprint("t", i))
+		keys = append(keys, k, k) // each twice
+		if i%2 == 0 {
+			write(t, home, "op", directory.Put(k, 0, fmt.Append(nil, i)))
+		}
 	}
-	for name, call := range calls {
-		err := call()
-		for _, wrong := range []error{directory.ErrNotFound, directory.ErrExists, directory.ErrStale, directory.ErrInvalid} {
-			if errors.Is(err, wrong) {
-				t.Errorf("%s: a throttled table is taken for %q", name, wrong)
+	f.calls = nil
+	records, err := home.Read(t.Context(), directory.Relaxed, keys...)
+	if err != nil || len(records) != len(keys) {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	for i, r := range records {
+		if r.Key != keys[i] || (r.Version == 1) != (i/2%2 == 0) {
+			t.Errorf("record %d is %v with version %d", i, r.Key, r.Version)
+		}
+	}
+	records[0].Body[0] = 'X'
+	if records[1].Body[0] == 'X' {
+		t.Error("one key's two records share memory")
+	}
+	if len(f.calls) != 7 || slices.Contains(f.calls, "GetItem") { // 100 and 100 by 40, 30 at once
+		t.Errorf("requests: %v", f.calls)
+	}
+	f.gets = 0 // DynamoDB has no room for any
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := home.Read(ctx, directory.Strong, keys...); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, directory.ErrBusy) {
+		t.Errorf("unread: %v", err)
+	}
+}
+
+// A condition alone is judged, and is no put.
+func TestConditionAlone(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	write(t, home, "op-1", directory.Put(entryKey("p"), 0, nil))
+	f.calls = nil
+	write(t, home, "op-2", directory.Require(entryKey("p"), 1))
+	err := home.Write(t.Context(), directory.Batch{Operation: "op-3", Ops: []directory.Op{directory.Require(entryKey("p"), 2)}})
+	var conflict *directory.Conflict
+	if !errors.As(err, &conflict) || !slices.Equal(f.calls, []string{"TransactWriteItems", "TransactWriteItems"}) {
+		t.Errorf("%v, requests %v", err, f.calls)
+	}
+}
+
+// A router's role may get single items and nothing else. A lookup is one request, and so is a change.
+func TestRequests(t *testing.T) {
+	f := newFake(t)
+	d := directorytest.Fill(t, f.open())
+	c := directory.Change{Operation: "op-1", By: "ann", At: time.Unix(1, 0)}
+	before, err := d.Create(t.Context(), directory.Entry{Tenant: "acme", Cell: "eu-1", State: directory.Active, Topology: 1}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(what string, do func() error, want ...string) {
+		t.Helper()
+		f.calls = nil
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if !slices.Equal(f.calls, want) {
+			t.Errorf("%s: requests %v, want %v", what, f.calls, want)
+		}
+	}
+	router, err := directory.Open(t.Context(), f.open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count("open", func() error { _, err := directory.Open(t.Context(), f.open()); return err }, "GetItem")
+	count("lookup", func() error { _, err := router.Get(t.Context(), "acme"); return err }, "GetItem")
+	c.Operation = "op-2"
+	count("change", func() error { _, err := d.Replace(t.Context(), before, before, c); return err }, "TransactWriteItems")
+	count("repeated change", func() error { _, err := d.Replace(t.Context(), before, before, c); return err }, "TransactWriteItems")
+	count("access", func() error { return d.NoteAccess(t.Context(), "acme", "tenant show", c) }, "UpdateItem")
+	count("history", func() error { _, err := d.History(t.Context(), "acme", 0, 1); return err }, "Query")
+	count("cell's tenants", func() error { _, err := d.ListCell(t.Context(), "eu-1", "", 1); return err }, "Query")
+}
+
+var (
+	errLost = &smithy.DeserializationError{Err: errors.New("the connection was closed")}
+	errSlow = &types.ProvisionedThroughputExceededException{}
+	errFar  = &types.TransactionConflictException{}
+)
+
+func cancelled(codes ...string) error {
+	var reasons []types.CancellationReason
+	for _, c := range codes {
+		reasons = append(reasons, types.CancellationReason{Code: aws.String(c)})
+	}
+	return &types.TransactionCanceledException{CancellationReasons: reasons}
+}
+
+// script gives the faults of the requests in turn, and none afterwards.
+func script(f *fake, faults ...fault) {
+	f.calls = nil
+	f.fault = func(_ string, try int) fault {
+		if try <= len(faults) {
+			return faults[try-1]
+		}
+		return fault{}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	one := []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`))}
+	two := append(slices.Clone(one), directory.Put(entryKey("q"), 0, []byte(`1`)))
+	busyErr, lostErr := directory.ErrBusy, errLost
+	for name, c := range map[string]struct {
+		ops    []directory.Op
+		faults []fault
+		tries  int
+		want   error // nil: written
+	}{
+		"throttled once":                    {one, []fault{{before: errSlow}}, 2, nil},
+		"throttled always":                  {one, []fault{{before: errSlow}, {before: errSlow}, {before: errSlow}}, 3, busyErr},
+		"met a transaction":                 {one, []fault{{before: errFar}}, 2, nil},
+		"cancelled by another":              {two, []fault{{before: cancelled("None", "TransactionConflict")}}, 2, nil},
+		"cancelled always":                  {two, slices.Repeat([]fault{{before: cancelled("TransactionConflict", "None")}}, 3), 3, busyErr},
+		"condition and conflict":            {two, []fault{{before: cancelled("ConditionalCheckFailed", "TransactionConflict")}}, 2, nil},
+		"answer lost":                       {one, []fault{{after: errLost}}, 2, nil},
+		"answer of a transaction lost":      {two, []fault{{after: errLost}}, 2, nil},
+		"request lost":                      {one, []fault{{before: errLost}}, 2, nil},
+		"answer lost, then throttled":       {one, []fault{{after: errLost}, {before: errSlow}, {before: errSlow}}, 3, errSlow},
+		"answer lost always":                {two, []fault{{after: errLost}, {after: errLost}, {after: errLost}}, 3, lostErr},
+		"still in progress":                 {two, []fault{{before: &types.TransactionInProgressException{}}}, 2, nil},
+		"not allowed":                       {one, []fault{{before: &smithy.GenericAPIError{Code: "AccessDeniedException"}}}, 1, &smithy.GenericAPIError{Code: "AccessDeniedException"}},
+		"cancelled for a reason of its own": {two, []fault{{before: cancelled("None", "ValidationError")}}, 1, cancelled("None", "ValidationError")},
+		"cancelled for no reason":           {two, []fault{{before: cancelled("None", "None")}}, 1, cancelled("None", "None")},
+		"reasons of another batch":          {two, []fault{{before: cancelled("ConditionalCheckFailed")}}, 1, cancelled("ConditionalCheckFailed")},
+	} {
+		f := newFake(t)
+		script(f, c.faults...)
+		err := f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: c.ops})
+		if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if c.want != busyErr && errors.Is(err, directory.ErrBusy) {
+			t.Errorf("%s: called busy, as if nothing had been written: %v", name, err)
+		}
+		if len(f.calls) != c.tries {
+			t.Errorf("%s: %d tries, want %d", name, len(f.calls), c.tries)
+		}
+		if c.want == nil {
+			for _, o := range c.ops {
+				if v := f.items[o.Key]["v"]; !cmp.Equal(v, number[uint64](1), exported) {
+					t.Errorf("%s: %v has version %v", name, o.Key, v)
+				}
 			}
 		}
-		if !errors.Is(err, throttled) {
+	}
+}
+
+// A put that finds what its operation wrote in an earlier call is a conflict, which its caller judges.
+func TestRepeatedCallIsAConflict(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	b := directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`))}}
+	write(t, home, b.Operation, b.Ops...)
+	var conflict *directory.Conflict
+	if err := home.Write(t.Context(), b); !errors.As(err, &conflict) {
+		t.Errorf("%v, want a conflict", err)
+	}
+}
+
+// A put whose answer was lost is not taken for another's, nor another's for it.
+func TestLostAnswerOfAnother(t *testing.T) {
+	for name, body := range map[string]string{"same operation, another body": `2`, "another operation": `1`} {
+		f := newFake(t)
+		home := f.open()
+		operation := "op"
+		if name == "another operation" {
+			operation = "other"
+		}
+		write(t, home, operation, directory.Put(entryKey("p"), 0, []byte(body)))
+		script(f, fault{before: errLost}) // never arrives
+		err := home.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`))}})
+		var conflict *directory.Conflict
+		if !errors.As(err, &conflict) || conflict.Failed[0].Have.Operation != operation {
+			t.Errorf("%s: %v, want a conflict", name, err)
+		}
+	}
+}
+
+// What would leave no name of its operation goes as a transaction, whose token keeps it from counting
+// twice.
+func TestLostAnswerOfACounter(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	k := entryKey("p")
+	write(t, home, "op-1", directory.Put(k, 0, []byte(`1`)))
+	for i, op := range []directory.Op{
+		directory.Require(k, directory.AnyVersion, directory.Delta{Counter: "n", By: 1, Max: 9}),
+		directory.Put(k, directory.AnyVersion, []byte(`2`)),
+	} {
+		script(f, fault{after: errLost})
+		write(t, home, fmt.Sprint("op-", i+2), op)
+	}
+	records, err := home.Read(t.Context(), directory.Strong, k)
+	if err != nil || records[0].Version != 2 || records[0].Counters["n"] != 1 {
+		t.Errorf("version %d, counted %d, %v", records[0].Version, records[0].Counters["n"], err)
+	}
+}
+
+func TestThrottledReadsAreBusy(t *testing.T) {
+	f := newFake(t)
+	f.fault = func(string, int) fault { return fault{before: errSlow} }
+	home := f.open()
+	for name, do := range map[string]func() error{
+		"read": func() error { _, err := home.Read(t.Context(), directory.Strong, entryKey("p")); return err },
+		"reads": func() error {
+			_, err := home.Read(t.Context(), directory.Strong, entryKey("p"), entryKey("q"))
+			return err
+		},
+		"scan": func() error {
+			_, err := home.List(t.Context(), directory.Range{Family: "ENTRY"}, directory.Key{}, 1)
+			return err
+		},
+		"query": func() error {
+			_, err := home.List(t.Context(), directory.Range{Family: "ENTRY", Part: "p"}, directory.Key{}, 1)
+			return err
+		},
+	} {
+		if err := do(); !errors.Is(err, directory.ErrBusy) || !errors.Is(err, errSlow) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestRefusedWriteWhoseConditionHolds(t *testing.T) {
-	f := newTable(t)
-	f.fail = func() error { return &types.ConditionalCheckFailedException{} } // says no, shows nothing
-	if e, err := New(f, f.name).Create(t.Context(), entry); err == nil {
-		t.Errorf("a refused write is reported as %+v", e)
+func TestBodyMustBeText(t *testing.T) {
+	f := newFake(t)
+	err := f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte("\xff"))}})
+	if !errors.Is(err, directory.ErrInvalid) || len(f.calls) != 0 {
+		t.Errorf("%v, requests %v", err, f.calls)
 	}
 }
 
-func TestGetOfWhatIsNoTenant(t *testing.T) {
-	f := newTable(t)
-	f.fail = func() error { t.Error("DynamoDB was asked"); return nil }
-	for _, tenant := range []string{"", "a\xff", strings.Repeat("n", 129)} {
-		if _, err := New(f, f.name).Get(t.Context(), tenant); !errors.Is(err, directory.ErrNotFound) {
-			t.Errorf("%q: %v", tenant, err)
+// The SDK must not repeat a write by itself: Write would not know that one came before.
+func TestTheSDKDoesNotRepeatWrites(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	write(t, home, "op-1", directory.Put(entryKey("p"), 0, nil))
+	write(t, home, "op-2", directory.Put(entryKey("p"), 1, nil), directory.Put(entryKey("q"), 0, nil))
+	if len(f.once) != 2 || !f.once[0] || !f.once[1] {
+		t.Errorf("writes that are sent once: %v", f.once)
+	}
+}
+
+// A page of a part is full in one request, also when it goes on after a record.
+func TestPageOfAPartIsOneRequest(t *testing.T) {
+	f := newFake(t)
+	f.page = 100
+	home := f.open()
+	for i := range 6 {
+		write(t, home, "op", directory.Put(directory.Key{Part: "p", Sort: fmt.Sprint("LOG#", i)}, 0, nil))
+	}
+	f.calls = nil
+	records, err := home.List(t.Context(), directory.Range{Family: "LOG", Part: "p"}, directory.Key{Part: "p", Sort: "LOG#1"}, 3)
+	if err != nil || len(records) != 3 || records[0].Sort != "LOG#2" || len(f.calls) != 1 {
+		t.Errorf("%v, %v, by requests %v", records, err, f.calls)
+	}
+	for part, n := range map[string]int{"a": 6, "z": 0} { // of another part, before this one or after it
+		if records, err := home.List(t.Context(), directory.Range{Family: "LOG", Part: "p"}, directory.Key{Part: part, Sort: "LOG#3"}, 9); err != nil || len(records) != n {
+			t.Errorf("after part %s: %d records, %v; want %d", part, len(records), err, n)
 		}
 	}
 }
 
-func TestDamagedItemsAreNoEntries(t *testing.T) {
-	damage := map[string]types.AttributeValue{
-		"cell": nil, "state": number(1), "epoch": str("1"), "topology": nil, "updated": str("yesterday"), "operation": nil,
-		"size": number(3), "pins": str("s01"),
-	}
-	for name, value := range damage {
-		f := newTable(t)
-		it := encode(entry)
-		if value == nil {
-			delete(it, name)
-		} else {
-			it[name] = value
+func TestListGoesOnInItsFamilyOnly(t *testing.T) {
+	f := newFake(t)
+	for _, r := range []directory.Range{{Family: "ENTRY"}, {Family: "ENTRY", Index: directory.First, Value: "x"}} {
+		if _, err := f.open().List(t.Context(), r, directory.Key{Part: "p", Sort: "LOG#1"}, 1); !errors.Is(err, directory.ErrInvalid) {
+			t.Errorf("%+v: %v", r, err)
 		}
-		f.items[keyOf(it)] = it
-		if e, err := New(f, f.name).Get(t.Context(), "acme"); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s damaged: read as %+v, %v", name, e, err)
-		}
-		if e, err := New(f, f.name).List(t.Context(), "", 5); err == nil {
-			t.Errorf("%s damaged: listed as %+v", name, e)
-		}
-	}
-	f := newTable(t)
-	it := encode(entry)
-	it["pins"] = &types.AttributeValueMemberL{Value: []types.AttributeValue{str("s01"), number(2)}}
-	it["epoch"] = &types.AttributeValueMemberN{Value: "-1"}
-	f.items[keyOf(it)] = it
-	if e, err := New(f, f.name).Get(t.Context(), "acme"); err == nil {
-		t.Errorf("read as %+v", e)
 	}
 }
 
-// exported compares the SDK's types by what they say.
-var exported = cmpopts.IgnoreUnexported(types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberL{})
-
-// TestATryThatHangsLeavesTimeForAnother: within the second that a look-up may take.
-func TestATryThatHangsLeavesTimeForAnother(t *testing.T) {
-	release := make(chan struct{})
-	var tries atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if tries.Add(1) == 1 {
-			<-release
-			return
+// What a replica answers comes from there, and is called stale; everything else from the home region.
+func TestReplica(t *testing.T) {
+	home, local := newFake(t), newFake(t)
+	r := NewReplica(home.open(), local.open())
+	write(t, r, "op", directory.Put(entryKey("p"), 0, []byte(`1`), "x"))
+	versions := map[directory.Consistency]uint64{}
+	for _, c := range []directory.Consistency{directory.Strong, directory.Relaxed} {
+		records, err := r.Read(t.Context(), c, entryKey("p"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		io.WriteString(w, `{}`)
-	}))
-	defer server.Close()
-	defer close(release)
-	client := dynamodb.New(dynamodb.Options{
-		Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	}, ForRequests)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // for a slow machine; the first try alone would take all of it
-	defer cancel()
-	if _, err := New(client, "orders-directory").Get(ctx, "acme"); !errors.Is(err, directory.ErrNotFound) {
-		t.Errorf("%d tries: %v, want the second one's answer", tries.Load(), err)
+		versions[c] = records[0].Version
+	}
+	if versions[directory.Strong] != 1 || versions[directory.Relaxed] != 0 { // nothing was replicated yet
+		t.Errorf("versions %v", versions)
+	}
+	if r.MayBeStale(directory.Strong) || !r.MayBeStale(directory.Relaxed) {
+		t.Error("the replica does not say what may be stale")
+	}
+	for name, c := range map[string]struct {
+		r     directory.Range
+		there int
+	}{
+		"part": {directory.Range{Family: "ENTRY", Part: "p"}, 1}, "family": {directory.Range{Family: "ENTRY"}, 1},
+		"index": {directory.Range{Family: "ENTRY", Index: directory.First, Value: "x"}, 0},
+	} {
+		if records, err := r.List(t.Context(), c.r, directory.Key{}, 5); err != nil || len(records) != c.there {
+			t.Errorf("%s: %d records, %v; want %d", name, len(records), err, c.there)
+		}
+	}
+	_, cursor, err := r.Changes(t.Context(), "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, local.open(), "op", directory.Put(entryKey("q"), 0, nil)) // as replication does
+	if records, _, err := r.Changes(t.Context(), cursor, 1); err != nil || len(records) != 1 {
+		t.Errorf("the replica's feed: %d records, %v", len(records), err)
 	}
 }

@@ -2,70 +2,64 @@ package dynamodir
 
 import (
 	"fmt"
+	"math"
+	"math/big"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
+// Attributes of an item beside its keys and index values.
 const (
-	pkPrefix = "TENANT#"
-	entrySK  = "ENTRY"
+	versionAttr   = "v"
+	operationAttr = "op"
+	bodyAttr      = "body"
+	counterPrefix = "n:"
 )
+
+// indexes are the table's, with the attribute that has an item's value in each.
+var indexes = [2]struct{ name, attr string }{
+	{names.FirstIndex, names.FirstIndexKey}, {names.SecondIndex, names.SecondIndexKey},
+}
 
 type item = map[string]types.AttributeValue
 
-func key(tenant string) item { return item{"pk": str(pkPrefix + tenant), "sk": str(entrySK)} }
+func itemKey(k directory.Key) item {
+	return item{names.PartitionKey: str(k.Part), names.SortKey: str(k.Sort)}
+}
 
 func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-func number(n uint64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
+func number[N uint64 | int64](n N) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: fmt.Sprint(n)}
 }
 
-// encode writes an entry as an item. Attributes that would be empty are left out.
-func encode(e directory.Entry) item {
-	it := key(e.Tenant)
-	it["cell"], it["state"], it["operation"] = str(e.Cell), str(string(e.State)), str(e.Operation)
-	it["epoch"], it["topology"] = number(e.Epoch), number(e.Topology)
-	it["updated"] = str(e.Updated.UTC().Format(time.RFC3339Nano))
-	if e.Size != "" {
-		it["size"] = str(e.Size)
-	}
-	if len(e.Pins) > 0 {
-		pins := make([]types.AttributeValue, len(e.Pins))
-		for i, pin := range e.Pins {
-			pins[i] = str(pin)
-		}
-		it["pins"] = &types.AttributeValueMemberL{Value: pins}
-	}
-	return it
-}
-
-// decode reads an item. One that is not as encode writes it is an error and never a partial entry: a
+// decode reads an item. One that is not as a write leaves it is an error and never a partial record: a
 // tenant whose pins were lost would be sent to shards that do not have its state.
-func decode(it item) (directory.Entry, error) {
+func decode(it item) (directory.Record, error) {
 	d := decoder{item: it}
-	e := directory.Entry{
-		Tenant: strings.TrimPrefix(d.str("pk"), pkPrefix), Cell: d.str("cell"), State: directory.State(d.str("state")),
-		Epoch: d.number("epoch"), Topology: d.number("topology"), Operation: d.str("operation"),
+	r := directory.Record{Key: d.key(), Version: d.version(), Operation: d.str(operationAttr), Body: []byte(d.str(bodyAttr))}
+	for i, index := range indexes {
+		if _, ok := it[index.attr]; ok {
+			r.Index[i] = d.str(index.attr)
+		}
 	}
-	if _, ok := it["size"]; ok {
-		e.Size = d.str("size")
+	for name := range it {
+		if counter, ok := strings.CutPrefix(name, counterPrefix); ok {
+			if r.Counters == nil {
+				r.Counters = map[string]int64{}
+			}
+			r.Counters[counter] = d.counter(name)
+		}
 	}
-	e.Pins = d.list("pins")
-	updated, err := time.Parse(time.RFC3339Nano, d.str("updated"))
-	if d.err == nil && err != nil {
-		d.err = fmt.Errorf("attribute updated: %w", err)
-	}
-	e.Updated = updated
 	if d.err != nil {
-		return directory.Entry{}, fmt.Errorf("directory item of tenant %q: %w", e.Tenant, d.err)
+		return directory.Record{}, fmt.Errorf("the directory's item %v is damaged: %w", r.Key, d.err)
 	}
-	return e, nil
+	return r, nil
 }
 
 // decoder reads attributes until the first that is not as it should be.
@@ -89,38 +83,143 @@ func (d *decoder) str(name string) string {
 	return s.Value
 }
 
-func (d *decoder) number(name string) uint64 {
-	text, ok := d.item[name].(*types.AttributeValueMemberN)
+func (d *decoder) key() directory.Key {
+	return directory.Key{Part: d.str(names.PartitionKey), Sort: d.str(names.SortKey)}
+}
+
+func (d *decoder) digits(name string) string {
+	n, ok := d.item[name].(*types.AttributeValueMemberN)
 	if !ok {
 		d.fail(name, "a number")
-		return 0
+		return ""
 	}
-	n, err := strconv.ParseUint(text.Value, 10, 64)
+	return n.Value
+}
+
+func (d *decoder) version() uint64 {
+	n, err := strconv.ParseUint(d.digits(versionAttr), 10, 64)
+	if err != nil || n == 0 {
+		d.fail(versionAttr, "a whole number from 1")
+	}
+	return n
+}
+
+func (d *decoder) counter(name string) int64 {
+	n, err := strconv.ParseInt(d.digits(name), 10, 64)
 	if err != nil {
 		d.fail(name, "a whole number")
 	}
 	return n
 }
 
-// list reads an optional list of strings.
-func (d *decoder) list(name string) []string {
-	value, ok := d.item[name]
-	if !ok {
-		return nil
+// expression collects what a request says in DynamoDB's language. Names and values go in by reference,
+// so that no name of ours is a reserved word and no value is taken for syntax.
+type expression struct {
+	names      map[string]string // # and a number → attribute
+	values     item              // : and a number → value
+	conditions []string
+	set, add   []string
+	remove     []string
+}
+
+func (e *expression) name(attribute string) string {
+	ref := "#" + strconv.Itoa(len(e.names))
+	if e.names == nil {
+		e.names = map[string]string{}
 	}
-	list, ok := value.(*types.AttributeValueMemberL)
-	if !ok {
-		d.fail(name, "a list")
-		return nil
+	e.names[ref] = attribute
+	return ref
+}
+
+func (e *expression) value(v types.AttributeValue) string {
+	ref := ":" + strconv.Itoa(len(e.values))
+	if e.values == nil {
+		e.values = item{}
 	}
-	out := make([]string, len(list.Value))
-	for i, v := range list.Value {
-		s, ok := v.(*types.AttributeValueMemberS)
-		if !ok {
-			d.fail(name, "a list of strings")
-			return nil
+	e.values[ref] = v
+	return ref
+}
+
+// express says an operation in DynamoDB's language. A pure condition has no update.
+func express(o directory.Op, operation string) *expression {
+	e := &expression{}
+	switch o.Expect {
+	case 0:
+		e.conditions = append(e.conditions, "attribute_not_exists("+e.name(names.PartitionKey)+")")
+	case directory.AnyVersion:
+		e.conditions = append(e.conditions, "attribute_exists("+e.name(names.PartitionKey)+")")
+	default:
+		e.conditions = append(e.conditions, e.name(versionAttr)+" = "+e.value(number(o.Expect)))
+	}
+	if o.Put {
+		e.put(o, operation)
+	}
+	for _, d := range o.Deltas {
+		e.move(d)
+	}
+	return e
+}
+
+func (e *expression) put(o directory.Op, operation string) {
+	set := func(attribute string, v types.AttributeValue) {
+		e.set = append(e.set, e.name(attribute)+" = "+e.value(v))
+	}
+	if o.Expect == directory.AnyVersion {
+		e.add = append(e.add, e.name(versionAttr)+" "+e.value(number[uint64](1)))
+	} else {
+		set(versionAttr, number(o.Expect+1))
+	}
+	set(operationAttr, str(operation))
+	set(bodyAttr, str(string(o.Body)))
+	for i, index := range indexes {
+		if o.Index[i] != "" {
+			set(index.attr, str(o.Index[i]))
+		} else if o.Expect != 0 {
+			e.remove = append(e.remove, e.name(index.attr))
 		}
-		out[i] = s.Value
 	}
-	return out
+}
+
+// move moves a counter, which may be missing and is 0 then, if the result lies within the bounds. Sums
+// are never computed: they could go past the ends of int64, where DynamoDB's numbers do not end.
+func (e *expression) move(d directory.Delta) {
+	bound := func(limit int64) *big.Int { return new(big.Int).Sub(big.NewInt(limit), big.NewInt(d.By)) }
+	low, high := bound(d.Min), bound(d.Max)
+	counter := e.name(counterPrefix + d.Counter)
+	value := func(n *big.Int) string { return e.value(&types.AttributeValueMemberN{Value: n.String()}) }
+	condition := counter + " BETWEEN " + value(low) + " AND " + value(high)
+	if low.Sign() <= 0 && high.Sign() >= 0 {
+		condition = "(attribute_not_exists(" + counter + ") OR " + condition + ")"
+	}
+	e.conditions = append(e.conditions, condition)
+	e.add = append(e.add, counter+" "+e.value(number(d.By)))
+}
+
+func (e *expression) condition() *string {
+	all := strings.Join(e.conditions, " AND ")
+	return &all
+}
+
+// update is nil for a pure condition.
+func (e *expression) update() *string {
+	var clauses []string
+	for _, c := range []struct {
+		verb  string
+		terms []string
+	}{{"SET", e.set}, {"ADD", e.add}, {"REMOVE", e.remove}} {
+		if len(c.terms) > 0 {
+			clauses = append(clauses, c.verb+" "+strings.Join(c.terms, ", "))
+		}
+	}
+	if len(clauses) == 0 {
+		return nil
+	}
+	all := strings.Join(clauses, " ")
+	return &all
+}
+
+// int32Of is n as the API wants a limit.
+func int32Of(n int) *int32 {
+	i := int32(min(n, math.MaxInt32))
+	return &i
 }

@@ -8,103 +8,180 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// maxAnswer bounds what the client reads of one answer: a full page of the largest entries.
-const maxAnswer = 64 << 20
+// Client is a directory.Home that asks a HomeHandler, or a ServingHandler. It does not repeat requests.
+type Client struct{ caller }
 
-// Client is a directory.Store that asks a Handler. It does not repeat requests.
-type Client struct {
-	base  string
-	token string
-	http  *http.Client
-}
-
-var _ directory.Store = (*Client)(nil)
+var _ directory.Home = (*Client)(nil)
 
 // NewClient returns a client of the handler at base, an http or https URL without a path. It sends token
 // as bearer token. client is http.DefaultClient when nil.
 func NewClient(base, token string, client *http.Client) (*Client, error) {
+	c, err := newCaller(base, token, client)
+	return &Client{c}, err
+}
+
+// Read implements directory.Home. It asks once for each hundred keys.
+func (c *Client) Read(ctx context.Context, consistency directory.Consistency, keys ...directory.Key) ([]directory.Record, error) {
+	all := make([]directory.Record, 0, len(keys))
+	for some := range slices.Chunk(keys, maxKeys) {
+		in := readRequest{Consistency: consistency}
+		for _, k := range some {
+			// JSON would mend these into other keys.
+			if !utf8.ValidString(k.Part) || !utf8.ValidString(k.Sort) {
+				return nil, fmt.Errorf("read the directory: %w: key %v is no UTF-8", directory.ErrInvalid, k)
+			}
+			in.Keys = append(in.Keys, toWireKey(k))
+		}
+		var out records
+		if err := c.do(ctx, pathRead, in, &out); err != nil {
+			return nil, err
+		}
+		if len(out.Records) != len(some) {
+			return nil, fmt.Errorf("the directory answered with %d records for %d keys", len(out.Records), len(some))
+		}
+		all = append(all, fromWireRecords(out.Records)...)
+	}
+	return all, ctx.Err()
+}
+
+// Write implements directory.Home.
+func (c *Client) Write(ctx context.Context, b directory.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.Check(); err != nil { // here, too, since JSON would mend what is no UTF-8
+		return err
+	}
+	in := writeRequest{Operation: b.Operation, Ops: make([]wireOp, len(b.Ops))}
+	for i, o := range b.Ops {
+		in.Ops[i] = wireOp{toWireKey(o.Key), o.Expect, o.Put, o.Body, o.Index, o.Deltas}
+	}
+	return c.do(ctx, pathWrite, in, &struct{}{})
+}
+
+// List implements directory.Home. It may ask several times.
+func (c *Client) List(ctx context.Context, r directory.Range, after directory.Key, limit int) ([]directory.Record, error) {
+	if err := directory.CheckRange(r, limit); err != nil {
+		return nil, err
+	}
+	all := []directory.Record{}
+	for {
+		in := listRequest{r.Family, r.Part, r.Index, r.Value, toWireKey(after), limit - len(all)}
+		var out records
+		if err := c.do(ctx, pathList, in, &out); err != nil {
+			return nil, err
+		}
+		all = append(all, fromWireRecords(out.Records)...)
+		if !out.More || len(out.Records) == 0 || len(all) >= limit {
+			return all, nil
+		}
+		after = all[len(all)-1].Key
+	}
+}
+
+// Changes implements directory.Home.
+func (c *Client) Changes(ctx context.Context, after directory.Cursor, limit int) ([]directory.Record, directory.Cursor, error) {
+	var out records
+	if err := c.do(ctx, pathChanges, changesRequest{after, limit}, &out); err != nil {
+		return nil, "", err
+	}
+	return fromWireRecords(out.Records), out.Next, nil
+}
+
+// Holds is a directory.Holder that asks a HoldsHandler.
+type Holds struct{ caller }
+
+var _ directory.ManyHolder = (*Holds)(nil)
+
+// NewHolds is NewClient for the holdings.
+func NewHolds(base, token string, client *http.Client) (*Holds, error) {
+	c, err := newCaller(base, token, client)
+	return &Holds{c}, err
+}
+
+// Hold implements directory.Holder.
+func (h *Holds) Hold(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.HoldMany(ctx, cell, shard, []directory.Holding{one})
+}
+
+// HoldMany is Hold for each of many, by one request.
+func (h *Holds) HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error {
+	return h.do(ctx, pathHold, holdsRequest{Cell: cell, Shard: shard, Holdings: many}, &struct{}{})
+}
+
+// Release implements directory.Holder.
+func (h *Holds) Release(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.do(ctx, pathRelease, holdsRequest{Cell: cell, Shard: shard, Holdings: []directory.Holding{one}}, &struct{}{})
+}
+
+// Held implements directory.Holder.
+func (h *Holds) Held(ctx context.Context, cell, shard, tenant string) (one directory.Holding, ok bool, err error) {
+	var out holdings
+	err = h.do(ctx, pathHeld, holdsRequest{Cell: cell, Shard: shard, Tenant: tenant}, &out)
+	if len(out.Holdings) > 0 {
+		return out.Holdings[0], true, err
+	}
+	return directory.Holding{}, false, err
+}
+
+// Holdings implements directory.Holder. It may ask several times.
+func (h *Holds) Holdings(ctx context.Context, cell, shard, after string, limit int) ([]directory.Holding, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("list the tenants of shard %s/%s: limit %d: want at least 1", cell, shard, limit)
+	}
+	all := []directory.Holding{}
+	for {
+		size := min(limit-len(all), maxPage)
+		var out holdings
+		if err := h.do(ctx, pathHoldings, holdsRequest{Cell: cell, Shard: shard, After: after, Limit: size}, &out); err != nil {
+			return nil, err
+		}
+		all = append(all, out.Holdings...)
+		if len(out.Holdings) < size || len(all) >= limit {
+			return all, nil
+		}
+		after = all[len(all)-1].Tenant
+	}
+}
+
+// caller asks one server.
+type caller struct {
+	base, token string
+	http        *http.Client
+}
+
+func newCaller(base, token string, client *http.Client) (caller, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, fmt.Errorf("the directory's address: %w", err)
+		return caller{}, fmt.Errorf("the directory's address: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("the directory's address %q: want http://host:port", u.Redacted())
+		return caller{}, fmt.Errorf("the directory's address %q: want http://host:port", u.Redacted())
 	}
 	if client == nil {
 		client = http.DefaultClient
 	}
-	return &Client{u.Scheme + "://" + u.Host, token, client}, nil
+	return caller{u.Scheme + "://" + u.Host, token, client}, nil
 }
 
-// Get implements directory.Store.
-func (c *Client) Get(ctx context.Context, tenant string) (e directory.Entry, err error) {
-	err = c.do(ctx, http.MethodGet, pathEntry, url.Values{"tenant": {tenant}}, nil, &e)
-	return e, err
-}
-
-// Create implements directory.Store.
-func (c *Client) Create(ctx context.Context, e directory.Entry) (directory.Entry, error) {
-	return c.write(ctx, pathCreate, nil, e)
-}
-
-// CompareAndSet implements directory.Store.
-func (c *Client) CompareAndSet(ctx context.Context, expect uint64, e directory.Entry) (directory.Entry, error) {
-	return c.write(ctx, pathReplace, url.Values{"expect": {strconv.FormatUint(expect, 10)}}, e)
-}
-
-// List implements directory.Store. It may ask several times.
-func (c *Client) List(ctx context.Context, after string, limit int) ([]directory.Entry, error) {
-	if limit < 1 {
-		return nil, fmt.Errorf("list the directory: limit %d: want at least 1", limit)
+func (c caller) do(ctx context.Context, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("ask the directory: %w", err)
 	}
-	all := []directory.Entry{}
-	for {
-		size := min(limit-len(all), maxPage)
-		var page []directory.Entry
-		query := url.Values{"after": {after}, "limit": {strconv.Itoa(size)}}
-		if err := c.do(ctx, http.MethodGet, pathList, query, nil, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if len(page) < size || len(all) >= limit {
-			return all, nil
-		}
-		after = page[len(page)-1].Tenant
-	}
-}
-
-// write checks the entry before it is sent, since JSON would mend a tenant id that is no UTF-8.
-func (c *Client) write(ctx context.Context, path string, query url.Values, e directory.Entry) (after directory.Entry, err error) {
-	if err := directory.Check(e); err != nil {
-		return directory.Entry{}, err
-	}
-	err = c.do(ctx, http.MethodPost, path, query, e, &after)
-	return after, err
-}
-
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("ask the directory: %w", err)
-		}
-		body = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("ask the directory: %w", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask the directory: %w", err)
@@ -122,26 +199,3 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	return nil
 }
-
-// refusal turns an answer that is no success into the directory's own error where it is one.
-func refusal(status int, text []byte) error {
-	var f fault
-	if err := json.Unmarshal(text, &f); err != nil || f.Error == "" {
-		return fmt.Errorf("the directory answered %d %s", status, http.StatusText(status))
-	}
-	for _, c := range codes {
-		if c.code == f.Code {
-			return &remote{f.Error, c.err}
-		}
-	}
-	return fmt.Errorf("the directory answered %d: %s", status, f.Error)
-}
-
-// remote is an error as the server worded it, which is one of the directory's errors.
-type remote struct {
-	text string
-	is   error
-}
-
-func (e *remote) Error() string { return e.text }
-func (e *remote) Unwrap() error { return e.is }

@@ -1,112 +1,117 @@
-// Package httpdir carries the directory over HTTP: Handler serves a directory.Store, Client is one. They
-// stand together because they are the two ends of one wire format. Whom to let in is the caller's task.
 package httpdir
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-const (
-	pathEntry   = "/v1/directory/entry"   // GET ?tenant=
-	pathCreate  = "/v1/directory/create"  // POST entry
-	pathReplace = "/v1/directory/replace" // POST ?expect= entry
-	pathList    = "/v1/directory/list"    // GET ?after=&limit=
-
-	maxPage  = 1000     // entries in one answer
-	maxEntry = 64 << 10 // bytes of one entry as JSON
-)
-
-// fault is the body of every answer that is no success. Code names the directory's error.
-type fault struct {
-	Code  string `json:"code,omitempty"`
-	Error string `json:"error"`
+// HomeHandler serves a home under /v1/directory/.
+func HomeHandler(home directory.Home) http.Handler {
+	mux := readers(home, func(directory.Key) bool { return true })
+	mux.HandleFunc("POST "+pathWrite, handle(func(ctx context.Context, in writeRequest) (struct{}, error) {
+		b := directory.Batch{Operation: in.Operation, Ops: make([]directory.Op, len(in.Ops))}
+		for i, o := range in.Ops {
+			b.Ops[i] = directory.Op{Key: o.key(), Expect: o.Expect, Put: o.Put, Body: o.Body, Index: o.Index, Deltas: o.Deltas}
+		}
+		return struct{}{}, home.Write(ctx, b)
+	}))
+	return mux
 }
 
-// The directory's errors on the wire.
-var codes = []struct {
-	code   string
-	status int
-	err    error
-}{
-	{"not-found", http.StatusNotFound, directory.ErrNotFound},
-	{"exists", http.StatusConflict, directory.ErrExists},
-	{"stale", http.StatusConflict, directory.ErrStale},
-	{"invalid", http.StatusBadRequest, directory.ErrInvalid},
-}
-
-// errQuery is a request that the client of this package does not send.
-var errQuery = errors.New("not a valid request")
-
-// Handler serves the paths under /v1/directory/.
-func Handler(store directory.Store) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+pathEntry, func(w http.ResponseWriter, r *http.Request) {
-		e, err := store.Get(r.Context(), r.URL.Query().Get("tenant"))
-		answer(w, e, err)
-	})
-	mux.HandleFunc("POST "+pathCreate, func(w http.ResponseWriter, r *http.Request) {
-		e, err := body(w, r)
-		if err == nil {
-			e, err = store.Create(r.Context(), e)
-		}
-		answer(w, e, err)
-	})
-	mux.HandleFunc("POST "+pathReplace, func(w http.ResponseWriter, r *http.Request) {
-		expect, err := strconv.ParseUint(r.URL.Query().Get("expect"), 10, 64)
-		if err != nil {
-			answer(w, nil, fmt.Errorf("%w: expect: %w", errQuery, err))
-			return
-		}
-		e, err := body(w, r)
-		if err == nil {
-			e, err = store.CompareAndSet(r.Context(), expect, e)
-		}
-		answer(w, e, err)
-	})
-	mux.HandleFunc("GET "+pathList, func(w http.ResponseWriter, r *http.Request) {
-		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
-		if err != nil || limit < 1 || limit > maxPage {
-			answer(w, nil, fmt.Errorf("%w: limit %q: want 1 to %d", errQuery, r.URL.Query().Get("limit"), maxPage))
-			return
-		}
-		entries, err := store.List(r.Context(), r.URL.Query().Get("after"), limit)
-		answer(w, entries, err)
+// ServingHandler serves what a router needs of a home under /v1/directory/, and nothing else: reads of
+// entries, topologies and the format, and the feed of their changes.
+func ServingHandler(home directory.Home) http.Handler {
+	mux := readers(home, func(k directory.Key) bool { return directory.Announced(k) || k.Family() == "FORMAT" })
+	mux.HandleFunc("POST "+pathWrite, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, nil, fmt.Errorf("%w: changes are the operator's", errHidden))
 	})
 	return mux
 }
 
-func body(w http.ResponseWriter, r *http.Request) (directory.Entry, error) {
-	var e directory.Entry
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEntry)).Decode(&e); err != nil {
-		return e, fmt.Errorf("%w: the body is no entry: %w", errQuery, err)
-	}
-	return e, nil
-}
-
-func answer(w http.ResponseWriter, value any, err error) {
-	status := http.StatusOK
-	if err != nil {
-		f := fault{Error: err.Error()}
-		status = http.StatusInternalServerError
-		if errors.Is(err, errQuery) {
-			status = http.StatusBadRequest
+// readers serves the reads of keys that may be seen.
+func readers(home directory.Home, visible func(directory.Key) bool) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+pathRead, handle(func(ctx context.Context, in readRequest) (records, error) {
+		if len(in.Keys) > maxKeys {
+			return records{}, fmt.Errorf("%w: %d keys: want at most %d", errRequest, len(in.Keys), maxKeys)
 		}
-		for _, c := range codes {
-			if errors.Is(err, c.err) {
-				f.Code, status = c.code, c.status
-				break
+		keys := make([]directory.Key, len(in.Keys))
+		for i, k := range in.Keys {
+			if keys[i] = k.key(); !visible(keys[i]) {
+				return records{}, fmt.Errorf("%w: %v", errHidden, keys[i])
 			}
 		}
-		value = f
+		list, err := home.Read(ctx, in.Consistency, keys...)
+		return records{Records: toWireRecords(list)}, err
+	}))
+	mux.HandleFunc("POST "+pathList, handle(func(ctx context.Context, in listRequest) (records, error) {
+		if !visible(directory.Key{Sort: in.Family}) {
+			return records{}, fmt.Errorf("%w: %s", errHidden, in.Family)
+		}
+		r := directory.Range{Family: in.Family, Part: in.Part, Index: in.Index, Value: in.Value}
+		list, err := home.List(ctx, r, in.After.key(), min(in.Limit, maxPage))
+		return page(list, in.Limit), err
+	}))
+	mux.HandleFunc("POST "+pathChanges, handle(func(ctx context.Context, in changesRequest) (records, error) {
+		// A page of changes may be short without being the last, so that this limit needs no word to the client.
+		list, next, err := home.Changes(ctx, in.After, min(in.Limit, maxKeys))
+		return records{Records: toWireRecords(list), Next: next}, err
+	}))
+	return mux
+}
+
+// page cuts a listing where it becomes too long for one answer, and says when the asker should go on.
+func page(list []directory.Record, limit int) records {
+	size := 0
+	for i, r := range list {
+		if size += len(r.Body); size > fullPage {
+			return records{Records: toWireRecords(list[:i+1]), More: i+1 < limit}
+		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// Past the header an error can only be a client that has gone.
-	_ = json.NewEncoder(w).Encode(value)
+	return records{Records: toWireRecords(list), More: len(list) == maxPage && limit > maxPage}
+}
+
+// HoldsHandler serves the shards' holdings under /v1/holds/.
+func HoldsHandler(h directory.ManyHolder) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+pathHold, handle(func(ctx context.Context, in holdsRequest) (struct{}, error) {
+		return struct{}{}, h.HoldMany(ctx, in.Cell, in.Shard, in.Holdings)
+	}))
+	mux.HandleFunc("POST "+pathRelease, handle(func(ctx context.Context, in holdsRequest) (struct{}, error) {
+		for _, one := range in.Holdings {
+			if err := h.Release(ctx, in.Cell, in.Shard, one); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	}))
+	mux.HandleFunc("POST "+pathHeld, handle(func(ctx context.Context, in holdsRequest) (holdings, error) {
+		one, ok, err := h.Held(ctx, in.Cell, in.Shard, in.Tenant)
+		if !ok {
+			return holdings{}, err
+		}
+		return holdings{[]directory.Holding{one}}, err
+	}))
+	mux.HandleFunc("POST "+pathHoldings, handle(func(ctx context.Context, in holdsRequest) (holdings, error) {
+		list, err := h.Holdings(ctx, in.Cell, in.Shard, in.After, min(in.Limit, maxPage))
+		return holdings{list}, err
+	}))
+	return mux
+}
+
+// handle turns a function into a handler of JSON.
+func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
+			answer(w, nil, fmt.Errorf("%w: %w", errRequest, err))
+			return
+		}
+		out, err := f(r.Context(), in)
+		answer(w, out, err)
+	}
 }

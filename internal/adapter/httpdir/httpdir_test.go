@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,10 @@ func client(t *testing.T, h http.Handler) *Client {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	c, err := NewClient(server.URL, "secret", server.Client())
+	// As many connections are kept as the suites have writers.
+	transport := &http.Transport{MaxIdleConnsPerHost: 128}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := NewClient(server.URL, "secret", &http.Client{Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,31 +29,88 @@ func client(t *testing.T, h http.Handler) *Client {
 }
 
 func TestContract(t *testing.T) {
-	directorytest.Run(t, func(t *testing.T) directory.Store {
-		return client(t, Handler(directory.NewMemory()))
-	})
+	directorytest.Records(t, func(t *testing.T) directory.Home { return client(t, HomeHandler(directory.NewMemory())) })
+	directorytest.Directory(t, func(t *testing.T) directory.Home { return client(t, HomeHandler(directory.NewMemory())) })
 }
 
-func TestListPagesBehindTheScenes(t *testing.T) {
-	memory := directory.NewMemory()
-	const all = 2*maxPage + 7
-	for i := range all {
-		e := directory.Entry{Tenant: fmt.Sprintf("t%05d", i), Cell: "eu-1", State: directory.Active, Operation: "op"}
-		if _, err := memory.Create(t.Context(), e); err != nil {
+// fill puts n records of bytes each in their own part.
+func fill(t *testing.T, home directory.Home, n, bytes int) {
+	t.Helper()
+	for i := range n {
+		op := directory.Put(directory.Key{Part: fmt.Sprintf("p%05d", i), Sort: "ENTRY"}, 0, []byte(`"`+strings.Repeat("x", bytes)+`"`), "i")
+		if err := home.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{op}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := client(t, Handler(memory))
-	for _, limit := range []int{maxPage, maxPage + 1, 2 * maxPage, all, all + 1} {
-		got, err := c.List(t.Context(), "", limit)
-		if err != nil || len(got) != min(limit, all) {
-			t.Errorf("limit %d: %d entries, %v", limit, len(got), err)
-			continue
-		}
-		for i, e := range got {
-			if want := fmt.Sprintf("t%05d", i); e.Tenant != want {
-				t.Fatalf("limit %d: entry %d is %s, want %s", limit, i, e.Tenant, want)
+}
+
+func TestListPagesBehindTheScenes(t *testing.T) {
+	for name, c := range map[string]struct{ all, bytes int }{
+		"many":  {2*maxPage + 7, 1},
+		"large": {40, 390_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := directory.NewMemory()
+			fill(t, memory, c.all, c.bytes)
+			remote := client(t, HomeHandler(memory))
+			for _, limit := range []int{1, c.all / 2, c.all - 1, c.all, c.all + 1, maxPage, maxPage + 1} {
+				got, err := remote.List(t.Context(), directory.Range{Family: "ENTRY"}, directory.Key{}, limit)
+				if err != nil || len(got) != min(limit, c.all) {
+					t.Errorf("limit %d: %d records, %v", limit, len(got), err)
+					continue
+				}
+				for i, r := range got {
+					if want := fmt.Sprintf("p%05d", i); r.Part != want {
+						t.Fatalf("limit %d: record %d is %s, want %s", limit, i, r.Part, want)
+					}
+				}
 			}
+			var keys []directory.Key
+			for i := range c.all {
+				keys = append(keys, directory.Key{Part: fmt.Sprintf("p%05d", i), Sort: "ENTRY"})
+			}
+			got, err := remote.Read(t.Context(), directory.Strong, keys...)
+			if err != nil || len(got) != c.all || slices.ContainsFunc(got, func(r directory.Record) bool { return r.Version != 1 }) {
+				t.Errorf("read: %d records, %v", len(got), err)
+			}
+		})
+	}
+}
+
+// A router may read what it serves from, and nothing else.
+func TestServingHandler(t *testing.T) {
+	memory := directory.NewMemory()
+	d := directorytest.Fill(t, memory)
+	change := directory.Change{Operation: "op", By: "ann"}
+	if _, err := d.Create(t.Context(), directory.Entry{Tenant: "acme", Cell: "eu-1", State: directory.Active, Topology: 1}, change); err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, ServingHandler(memory))
+	router, err := directory.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := router.Get(t.Context(), "acme"); err != nil || e.Cell != "eu-1" {
+		t.Errorf("Get: %+v, %v", e, err)
+	}
+	if got, err := router.Topology(t.Context(), "eu-1", 3); err != nil || got.Version != 3 {
+		t.Errorf("Topology: %+v, %v", got, err)
+	}
+	if _, _, err := router.Changes(t.Context(), "", 10); err != nil {
+		t.Errorf("Changes: %v", err)
+	}
+	for name, err := range map[string]error{
+		"history":  func() error { _, err := router.History(t.Context(), "acme", 0, 10); return err }(),
+		"cells":    func() error { _, err := router.Cells(t.Context()); return err }(),
+		"a cell":   func() error { _, err := router.Cell(t.Context(), "eu-1"); return err }(),
+		"accesses": func() error { _, _, err := router.DoneBy(t.Context(), "ann", directory.Mark{}, 10); return err }(),
+		"a change": func() error {
+			_, err := router.Create(t.Context(), directory.Entry{Tenant: "bcme", Cell: "eu-1", State: directory.Active}, change)
+			return err
+		}(),
+	} {
+		if err == nil {
+			t.Errorf("a router may see or do: %s", name)
 		}
 	}
 }
@@ -60,14 +121,14 @@ func TestSendsItsToken(t *testing.T) {
 			http.Error(w, "who are you", http.StatusUnauthorized)
 			return
 		}
-		Handler(directory.NewMemory()).ServeHTTP(w, r)
+		HomeHandler(directory.NewMemory()).ServeHTTP(w, r)
 	}))
-	if _, err := c.Get(t.Context(), "acme"); !errors.Is(err, directory.ErrNotFound) {
-		t.Errorf("error %v, want %q", err, directory.ErrNotFound)
+	if _, err := c.Read(t.Context(), directory.Strong, directory.Key{Part: "p", Sort: "s"}); err != nil {
+		t.Error(err)
 	}
 }
 
-func TestAnswersThatAreNoDirectorys(t *testing.T) {
+func TestAnswersThatAreNoHomes(t *testing.T) {
 	answers := map[string]struct {
 		status int
 		text   string
@@ -77,7 +138,8 @@ func TestAnswersThatAreNoDirectorys(t *testing.T) {
 		"missing page":         {http.StatusNotFound, "404 page not found"},
 		"an unknown code":      {http.StatusConflict, `{"code":"tired","error":"no"}`},
 		"a success of nothing": {http.StatusOK, ""},
-		"half a success":       {http.StatusOK, `{"tenant":"acme"`},
+		"half a success":       {http.StatusOK, `{"records":[{"part":"p"`},
+		"too few records":      {http.StatusOK, `{"records":[]}`},
 	}
 	for name, a := range answers {
 		t.Run(name, func(t *testing.T) {
@@ -85,9 +147,9 @@ func TestAnswersThatAreNoDirectorys(t *testing.T) {
 				w.WriteHeader(a.status)
 				fmt.Fprint(w, a.text)
 			}))
-			_, err := c.Get(t.Context(), "acme")
+			_, err := c.Read(t.Context(), directory.Strong, directory.Key{Part: "p", Sort: "s"})
 			if err == nil {
-				t.Fatal("taken for an entry")
+				t.Fatal("taken for a record")
 			}
 			for _, known := range codes {
 				if errors.Is(err, known.err) {
@@ -98,20 +160,20 @@ func TestAnswersThatAreNoDirectorys(t *testing.T) {
 	}
 }
 
-func TestHandlerRefuses(t *testing.T) {
-	h := Handler(directory.NewMemory())
-	for _, r := range []*http.Request{
-		httptest.NewRequest("POST", pathCreate, strings.NewReader("{")),
-		httptest.NewRequest("POST", pathCreate, strings.NewReader(`{"tenant":"`+strings.Repeat("x", maxEntry)+`"}`)),
-		httptest.NewRequest("POST", pathReplace, strings.NewReader("{}")),
-		httptest.NewRequest("POST", pathReplace+"?expect=-1", strings.NewReader("{}")),
-		httptest.NewRequest("GET", pathList, nil),
-		httptest.NewRequest("GET", pathList+"?limit=1001", nil),
+func TestHandlersRefuse(t *testing.T) {
+	many := strings.Repeat(`{"part":"p","sort":"s"},`, maxKeys)
+	for path, bodies := range map[string][]string{
+		pathRead:    {"", "{", `{"keys":[` + many + `{"part":"p","sort":"s"}]}`},
+		pathList:    {"{", `{"limit":0,"family":"ENTRY"}`, `{"limit":1}`},
+		pathChanges: {"{"},
+		pathWrite:   {"{", `{}`, `{"operation":"op","ops":[{"part":"p","sort":""}]}`},
 	} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != http.StatusBadRequest {
-			t.Errorf("%s %s: status %d, want 400", r.Method, r.URL, w.Code)
+		for _, body := range bodies {
+			w := httptest.NewRecorder()
+			HomeHandler(directory.NewMemory()).ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
+			if w.Code == http.StatusOK {
+				t.Errorf("%s with %.40q: status %d", path, body, w.Code)
+			}
 		}
 	}
 }
@@ -125,13 +187,37 @@ func TestNewClientRefusesAddresses(t *testing.T) {
 }
 
 func TestServerGone(t *testing.T) {
-	server := httptest.NewServer(Handler(directory.NewMemory()))
+	server := httptest.NewServer(HomeHandler(directory.NewMemory()))
 	c, err := NewClient(server.URL, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.Close()
-	if _, err := c.Get(context.Background(), "acme"); err == nil || errors.Is(err, directory.ErrNotFound) {
-		t.Errorf("error %v: a directory that is gone knows of nobody", err)
+	if _, err := c.Read(t.Context(), directory.Strong, directory.Key{Part: "p", Sort: "s"}); err == nil {
+		t.Error("a directory that is gone knows of nobody")
 	}
+}
+
+// many is a holder in memory with HoldMany.
+type many struct{ *directory.MemoryHolder }
+
+func (m many) HoldMany(ctx context.Context, cell, shard string, all []directory.Holding) error {
+	for _, h := range all {
+		if err := m.Hold(ctx, cell, shard, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestHolderContract(t *testing.T) {
+	directorytest.Holder(t, func(t *testing.T) directory.Holder {
+		server := httptest.NewServer(HoldsHandler(many{directory.NewMemoryHolder()}))
+		t.Cleanup(server.Close)
+		h, err := NewHolds(server.URL, "secret", server.Client())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	})
 }

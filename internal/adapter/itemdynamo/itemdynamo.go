@@ -1,88 +1,236 @@
-// Package itemdynamo keeps items in a DynamoDB table whose keys are the strings pk and sk.
+// Package itemdynamo keeps the tenants' state, and reads whom a shard holds, in DynamoDB tables whose keys
+// are the strings pk and sk.
+//
+// A write costs a transaction: twice the write units of its items, and two for the condition. DynamoDB
+// lets two transactions at a time on one item wait for each other by refusing one of them, so that the
+// writes of one tenant on one shard take effect one after the other; what was refused for that alone is
+// tried again.
 package itemdynamo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // Client is the part of *dynamodb.Client that is needed.
 type Client interface {
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// Table is one table.
-type Table struct {
+// Tables says where one shard has what. All are of one account and region, as a transaction wants it.
+type Tables struct {
+	State string // name or ARN of the table with the tenants' state: the cell's store, or the shard's own
+	Own   string // name or ARN of the shard's own table, which has whom it holds; "" when it has none
+	Shard string // the shard's id; without a table of its own, State has whom it holds under this name
+}
+
+// Store is the state of the tenants as one shard sees it.
+type Store struct {
 	client Client
-	name   string
+	t      Tables
+	holds  string // table
 }
 
-// New returns the table of that name or ARN.
-func New(client Client, name string) *Table { return &Table{client, name} }
+var _ shardkit.Items = (*Store)(nil)
+
+// New returns the store of a shard.
+func New(client Client, t Tables) (*Store, error) {
+	switch {
+	case t.State == "":
+		return nil, errors.New("no table for the tenants' state is named")
+	case t.Own == "" && t.Shard == "":
+		return nil, errors.New("a shard without a table of its own needs its id, under which its cell's store has whom it holds")
+	case t.Own != "":
+		return &Store{client, t, t.Own}, nil
+	}
+	return &Store{client, t, t.State}, nil
+}
 
 // value is the attribute that holds an item's bytes.
 const value = "value"
 
-// Put writes an item over an older one. DynamoDB answers when the item is durable in two zones. When ctx
-// is over nothing is sent, no repetition either; what was sent before may still be written.
-func (t *Table) Put(ctx context.Context, pk, sk string, body []byte) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("put item: %w", err)
+// Held implements shardkit.Items.
+func (s *Store) Held(ctx context.Context, tenant string) (epoch uint64, held bool, err error) {
+	item, err := s.get(ctx, s.holds, s.holding(tenant))
+	if err == nil && len(item) > 0 {
+		number, _ := item[directory.HoldingEpoch].(*types.AttributeValueMemberN)
+		if number == nil {
+			err = fmt.Errorf("attribute %q is no number", directory.HoldingEpoch)
+		} else {
+			epoch, err = strconv.ParseUint(number.Value, 10, 64)
+		}
 	}
-	item := key(pk, sk)
-	item[value] = &types.AttributeValueMemberB{Value: body}
-	if _, err := t.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &t.name, Item: item}); err != nil {
-		return fmt.Errorf("put item: %w", err)
+	if err != nil {
+		return 0, false, fmt.Errorf("ask whether the tenant is held: %w", err)
 	}
-	return nil
+	return epoch, len(item) > 0, nil
 }
 
-// Get reads an item, consistently: what Put acknowledged is there.
-func (t *Table) Get(ctx context.Context, pk, sk string) (body []byte, found bool, err error) {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &t.name, Key: key(pk, sk), ConsistentRead: aws.Bool(true),
-	})
+// Get implements shardkit.Items.
+func (s *Store) Get(ctx context.Context, tenant, sk string) (body []byte, found bool, err error) {
+	item, err := s.get(ctx, s.t.State, key(directory.TenantPartition(tenant), sk))
 	if err != nil {
 		return nil, false, fmt.Errorf("get item: %w", err)
 	}
-	if len(out.Item) == 0 {
+	if len(item) == 0 {
 		return nil, false, nil
 	}
-	b, ok := out.Item[value].(*types.AttributeValueMemberB)
+	b, ok := item[value].(*types.AttributeValueMemberB)
 	if !ok {
 		return nil, false, fmt.Errorf("get item: attribute %q is no binary value", value)
 	}
 	return b.Value, true, nil
 }
 
-// List returns the sort keys under pk, in byte order, consistently. It reads as many pages of 1 MB as
-// there are.
-func (t *Table) List(ctx context.Context, pk string) ([]string, error) {
-	pages := dynamodb.NewQueryPaginator(t.client, &dynamodb.QueryInput{
-		TableName: &t.name, ConsistentRead: aws.Bool(true),
-		KeyConditionExpression:    aws.String("pk = :pk"),
-		ProjectionExpression:      aws.String("sk"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":pk": &types.AttributeValueMemberS{Value: pk}},
-	})
+func (s *Store) get(ctx context.Context, table string, k map[string]types.AttributeValue) (map[string]types.AttributeValue, error) {
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: k, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
+}
+
+// List implements shardkit.Items. It reads as many pages of 1 MB as there are.
+func (s *Store) List(ctx context.Context, tenant, prefix string) ([]string, error) {
+	in := &dynamodb.QueryInput{
+		TableName: &s.t.State, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression: aws.String("pk = :pk"),
+		ProjectionExpression:   aws.String("sk"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":pk": &types.AttributeValueMemberS{Value: directory.TenantPartition(tenant)},
+		},
+	}
+	if prefix != "" {
+		in.KeyConditionExpression = aws.String("pk = :pk AND begins_with(sk, :prefix)")
+		in.ExpressionAttributeValues[":prefix"] = &types.AttributeValueMemberS{Value: prefix}
+	}
 	var keys []string
-	for pages.HasMorePages() {
+	for pages := dynamodb.NewQueryPaginator(s.client, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list items: %w", err)
 		}
 		for _, item := range page.Items {
-			if sk, ok := item["sk"].(*types.AttributeValueMemberS); ok {
+			if sk, ok := item["sk"].(*types.AttributeValueMemberS); ok && !strings.HasPrefix(sk.Value, shardkit.Reserved) {
 				keys = append(keys, sk.Value)
 			}
 		}
 	}
 	return keys, nil
+}
+
+// A transaction that DynamoDB was too busy for is offered again, with waits that double from firstWait
+// and are shortened at random: about five seconds in all.
+const (
+	attempts  = 10
+	firstWait = 10 * time.Millisecond
+)
+
+// Write implements shardkit.Items. DynamoDB answers when the items are durable in two zones. When ctx is
+// over nothing is sent, no repetition either; what was sent before may still be written.
+func (s *Store) Write(ctx context.Context, tenant string, epoch uint64, writes ...shardkit.Write) error {
+	if err := shardkit.Check(writes...); err != nil {
+		return err
+	}
+	in := &dynamodb.TransactWriteItemsInput{TransactItems: s.transaction(tenant, epoch, writes)}
+	wait := firstWait
+	for try := 1; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("write items: %w", err)
+		}
+		// The SDK gives each call its own token, under which its own repetitions count once.
+		_, err := s.client.TransactWriteItems(ctx, in)
+		switch {
+		case err == nil:
+			return nil
+		case notHeld(err):
+			return fmt.Errorf("write items: %w", shardkit.ErrNotHeld)
+		case try == attempts || !busy(err):
+			return fmt.Errorf("write items: %w", err)
+		}
+		timer := time.NewTimer(rand.N(wait) + 1)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("write items: %w", ctx.Err())
+		case <-timer.C:
+		}
+		wait *= 2
+	}
+}
+
+// transaction is the condition on the holding, then the writes.
+func (s *Store) transaction(tenant string, epoch uint64, writes []shardkit.Write) []types.TransactWriteItem {
+	items := []types.TransactWriteItem{{ConditionCheck: &types.ConditionCheck{
+		TableName: &s.holds, Key: s.holding(tenant),
+		ConditionExpression:      aws.String("attribute_exists(pk) AND #epoch <= :epoch"),
+		ExpressionAttributeNames: map[string]string{"#epoch": directory.HoldingEpoch},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":epoch": &types.AttributeValueMemberN{Value: strconv.FormatUint(epoch, 10)},
+		},
+	}}}
+	for _, w := range writes {
+		item := key(directory.TenantPartition(tenant), w.Key)
+		if w.Delete {
+			items = append(items, types.TransactWriteItem{Delete: &types.Delete{TableName: &s.t.State, Key: item}})
+			continue
+		}
+		body := w.Value
+		if body == nil {
+			body = []byte{} // nil is no value at all to DynamoDB
+		}
+		item[value] = &types.AttributeValueMemberB{Value: body}
+		items = append(items, types.TransactWriteItem{Put: &types.Put{TableName: &s.t.State, Item: item}})
+	}
+	return items
+}
+
+// notHeld says whether the condition of a transaction failed, which is the first of its items.
+func notHeld(err error) bool {
+	cancelled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	return ok && len(cancelled.CancellationReasons) > 0 &&
+		aws.ToString(cancelled.CancellationReasons[0].Code) == "ConditionalCheckFailed"
+}
+
+// busy says whether a transaction was cancelled for nothing but what else went on.
+func busy(err error) bool {
+	cancelled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if !ok {
+		return false
+	}
+	found := false
+	for _, reason := range cancelled.CancellationReasons {
+		switch aws.ToString(reason.Code) {
+		case "", "None":
+		case "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded":
+			found = true
+		default:
+			return false
+		}
+	}
+	return found
+}
+
+func (s *Store) holding(tenant string) map[string]types.AttributeValue {
+	k := directory.HoldingKey(tenant)
+	if s.t.Own == "" {
+		k = directory.SharedHoldingKey(tenant, s.t.Shard)
+	}
+	return key(k.Part, k.Sort)
 }
 
 func key(pk, sk string) map[string]types.AttributeValue {

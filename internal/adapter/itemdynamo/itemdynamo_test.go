@@ -7,119 +7,146 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/lambda/shardkit"
+	"cellwall.dev/cellwall/lambda/shardkit/shardkittest"
 )
 
-// table is one partition of a DynamoDB table, which answers a query in pages of two.
-type table struct {
-	t     *testing.T
-	items map[string][]byte
-	order []string
-	err   error
+// TestContract runs where the shard has a table of its own, where its cell's store has both, and where
+// the shard's table has both.
+func TestContract(t *testing.T) {
+	for name, c := range map[string]struct {
+		tables      Tables
+		holds, sort string
+	}{
+		"OwnTable":   {Tables{State: "store", Own: "own", Shard: "s01"}, "own", "HOLDS"},
+		"CellsStore": {Tables{State: "store", Shard: "s01"}, "store", "HOLDS#s01"},
+		"OneTable":   {Tables{State: "own", Own: "own"}, "own", "HOLDS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shardkittest.Run(t, func(t *testing.T) shardkittest.Shard {
+				f := newTables(t)
+				s := newStore(t, f, c.tables)
+				at := func(tenant string) place { return place{c.holds, "TENANT#" + tenant, c.sort} }
+				return shardkittest.Shard{
+					Items:   s,
+					Hold:    func(tenant string, epoch uint64) error { f.hold(at(tenant), epoch); return nil },
+					Release: func(tenant string, epoch uint64) error { f.release(at(tenant), epoch); return nil },
+				}
+			})
+		})
+	}
 }
 
-func (f *table) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	if f.err != nil {
-		return nil, f.err
+func newStore(t *testing.T, f *tables, where Tables) *Store {
+	t.Helper()
+	s, err := New(f, where)
+	if err != nil {
+		t.Fatal(err)
 	}
-	sk := f.key(in.TableName, in.Item)
-	f.items[sk] = in.Item["value"].(*types.AttributeValueMemberB).Value
-	f.order = append(f.order, sk)
-	return &dynamodb.PutItemOutput{}, nil
+	return s
 }
 
-func (f *table) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	if f.err != nil {
-		return nil, f.err
+var own = Tables{State: "store", Own: "own", Shard: "s01"}
+
+// TestShardsOfAStoreHoldForThemselves: with one store for all, each shard has an item of its own.
+func TestShardsOfAStoreHoldForThemselves(t *testing.T) {
+	f := newTables(t)
+	f.hold(place{"store", "TENANT#acme", "HOLDS#s01"}, 1)
+	put := shardkit.Write{Key: "a", Value: []byte("x")}
+	if err := newStore(t, f, Tables{State: "store", Shard: "s02"}).Write(t.Context(), "acme", 1, put); !errors.Is(err, shardkit.ErrNotHeld) {
+		t.Errorf("another shard writes: %v", err)
 	}
-	if !aws.ToBool(in.ConsistentRead) {
-		f.t.Error("a read that may be stale")
+	if err := newStore(t, f, Tables{State: "store", Shard: "s01"}).Write(t.Context(), "acme", 1, put); err != nil {
+		t.Errorf("the shard: %v", err)
 	}
-	value, ok := f.items[f.key(in.TableName, in.Key)]
-	if !ok {
-		return &dynamodb.GetItemOutput{}, nil
-	}
-	out := map[string]types.AttributeValue{"pk": in.Key["pk"], "sk": in.Key["sk"]}
-	if value != nil {
-		out["value"] = &types.AttributeValueMemberB{Value: value}
-	}
-	return &dynamodb.GetItemOutput{Item: out}, nil
 }
 
-func (f *table) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	if f.err != nil {
-		return nil, f.err
-	}
-	if !aws.ToBool(in.ConsistentRead) || in.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS).Value != "TENANT#acme" {
-		f.t.Errorf("query %+v", in)
-	}
-	from := 0
-	if last, ok := in.ExclusiveStartKey["sk"].(*types.AttributeValueMemberS); ok {
-		fmt.Sscanf(last.Value, "page %d", &from)
-	}
-	out := &dynamodb.QueryOutput{}
-	for _, sk := range f.order[from:min(from+2, len(f.order))] {
-		out.Items = append(out.Items, map[string]types.AttributeValue{"sk": &types.AttributeValueMemberS{Value: sk}})
-	}
-	if from+2 < len(f.order) {
-		out.LastEvaluatedKey = map[string]types.AttributeValue{"sk": &types.AttributeValueMemberS{Value: fmt.Sprint("page ", from+2)}}
-	}
-	return out, nil
-}
-
-func (f *table) key(name *string, item map[string]types.AttributeValue) string {
-	if aws.ToString(name) != "orders" || item["pk"].(*types.AttributeValueMemberS).Value != "TENANT#acme" {
-		f.t.Errorf("table %q, key %v", aws.ToString(name), item)
-	}
-	return item["sk"].(*types.AttributeValueMemberS).Value
-}
-
-func TestPutGetList(t *testing.T) {
-	f := &table{t: t, items: map[string][]byte{}}
-	store := New(f, "orders")
-	if _, found, err := store.Get(t.Context(), "TENANT#acme", "ORDER#1"); found || err != nil {
-		t.Errorf("found %t, %v", found, err)
-	}
-	for _, sk := range []string{"a", "b", "c", "d", "e"} {
-		if err := store.Put(t.Context(), "TENANT#acme", sk, []byte("value of "+sk)); err != nil {
-			t.Fatal(err)
+// TestBusy: what is refused for other transactions alone is tried again, and only that.
+func TestBusy(t *testing.T) {
+	cancelled := func(codes ...string) error {
+		e := &types.TransactionCanceledException{}
+		for _, c := range codes {
+			e.CancellationReasons = append(e.CancellationReasons, types.CancellationReason{Code: aws.String(c)})
 		}
+		return fmt.Errorf("operation error: %w", e)
 	}
-	value, found, err := store.Get(t.Context(), "TENANT#acme", "c")
-	if err != nil || !found || string(value) != "value of c" {
-		t.Errorf("%q, %t, %v", value, found, err)
-	}
-	keys, err := store.List(t.Context(), "TENANT#acme")
-	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, keys); err != nil || diff != "" {
-		t.Errorf("%v\n%s", err, diff)
+	throttled := errors.New("throttled")
+	for name, c := range map[string]struct {
+		errs  []error
+		calls int
+		want  error
+	}{
+		"conflict":               {[]error{cancelled("TransactionConflict", "None")}, 2, nil},
+		"conflict on the item":   {[]error{cancelled("None", "TransactionConflict"), cancelled("None", "ThrottlingError")}, 3, nil},
+		"provisioned throughput": {[]error{cancelled("ProvisionedThroughputExceeded", "None")}, 2, nil},
+		"not held, and conflict": {[]error{cancelled("ConditionalCheckFailed", "TransactionConflict")}, 1, shardkit.ErrNotHeld},
+		"not valid":              {[]error{cancelled("None", "ValidationError")}, 1, &types.TransactionCanceledException{}},
+		"conflict and not valid": {[]error{cancelled("TransactionConflict", "ValidationError")}, 1, &types.TransactionCanceledException{}},
+		"without reasons":        {[]error{cancelled()}, 1, &types.TransactionCanceledException{}},
+		"another error":          {[]error{throttled}, 1, throttled}, // the SDK has tried again
+	} {
+		f := newTables(t)
+		f.hold(place{"own", "TENANT#acme", "HOLDS"}, 1)
+		f.fail = c.errs
+		err := newStore(t, f, own).Write(t.Context(), "acme", 1, shardkit.Write{Key: "a"})
+		ok := err == nil
+		if c.want != nil {
+			_, both := errors.AsType[*types.TransactionCanceledException](c.want)
+			_, is := errors.AsType[*types.TransactionCanceledException](err)
+			ok = errors.Is(err, c.want) || both && is && !errors.Is(err, shardkit.ErrNotHeld)
+		}
+		if !ok || f.calls != c.calls {
+			t.Errorf("%s: %d calls, %v; want %d, %v", name, f.calls, err, c.calls, c.want)
+		}
 	}
 }
 
 func TestFailures(t *testing.T) {
-	f := &table{t: t, items: map[string][]byte{"damaged": nil}}
-	store := New(f, "orders")
-	if _, _, err := store.Get(t.Context(), "TENANT#acme", "damaged"); err == nil {
+	f := newTables(t)
+	f.items[place{"store", "TENANT#acme", "damaged"}] = item{"pk": &types.AttributeValueMemberS{Value: "TENANT#acme"}}
+	f.items[place{"own", "TENANT#acme", "HOLDS"}] = item{"pk": &types.AttributeValueMemberS{Value: "TENANT#acme"}}
+	f.items[place{"own", "TENANT#beta", "HOLDS"}] = item{"epoch": &types.AttributeValueMemberN{Value: "1.5"}}
+	s := newStore(t, f, own)
+	if _, found, err := s.Get(t.Context(), "acme", "damaged"); found || err == nil {
 		t.Error("an item without a value is read")
 	}
-	f.err = errors.New("throttled")
-	if err := store.Put(t.Context(), "TENANT#acme", "a", nil); !errors.Is(err, f.err) {
-		t.Errorf("put: %v", err)
+	for _, tenant := range []string{"acme", "beta"} {
+		if _, held, err := s.Held(t.Context(), tenant); held || err == nil {
+			t.Errorf("a damaged holding is read: %t, %v", held, err)
+		}
 	}
-	if _, found, err := store.Get(t.Context(), "TENANT#acme", "a"); found || !errors.Is(err, f.err) {
+	if err := s.Write(t.Context(), "acme", 9, shardkit.Write{Key: "a"}); !errors.Is(err, shardkit.ErrNotHeld) {
+		t.Errorf("written under a damaged holding: %v", err)
+	}
+	f.down = errors.New("down")
+	if _, held, err := s.Held(t.Context(), "acme"); held || !errors.Is(err, f.down) {
+		t.Errorf("held: %v", err)
+	}
+	if _, found, err := s.Get(t.Context(), "acme", "a"); found || !errors.Is(err, f.down) {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := store.List(t.Context(), "TENANT#acme"); !errors.Is(err, f.err) {
+	if _, err := s.List(t.Context(), "acme", ""); !errors.Is(err, f.down) {
 		t.Errorf("list: %v", err)
 	}
 }
 
 func TestNothingIsWrittenTooLate(t *testing.T) {
-	f := &table{t: t, items: map[string][]byte{}}
+	f := newTables(t)
+	f.hold(place{"own", "TENANT#acme", "HOLDS"}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := New(f, "orders").Put(ctx, "TENANT#acme", "a", nil); !errors.Is(err, context.Canceled) || len(f.items) > 0 {
-		t.Errorf("put: %v, %d items", err, len(f.items))
+	err := newStore(t, f, own).Write(ctx, "acme", 1, shardkit.Write{Key: "a"})
+	if !errors.Is(err, context.Canceled) || f.calls > 0 {
+		t.Errorf("written: %v, %d calls", err, f.calls)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, bad := range []Tables{{}, {Own: "own", Shard: "s01"}, {State: "store"}} {
+		if _, err := New(newTables(t), bad); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
 	}
 }

@@ -1,9 +1,13 @@
-// Package itemhttp keeps items in a store that is reached over HTTP:
+// Package itemhttp carries a cell's store over HTTP: Handler serves one, Store is it as one shard sees it.
+// They stand together because they are the two ends of one wire format. Whom to let in is the caller's
+// task.
 //
-//	PUT /v1/items?pk=…&sk=…     the item's bytes; 204 once they are durable
-//	GET /v1/items?pk=…&sk=…     200 and the bytes, or 404
-//	GET /v1/items?pk=…&after=…  200 and a JSON list of sort keys under pk after the given one, in byte
-//	                            order; the store may cut it off, an empty list is the end
+//	GET  /v1/items?tenant=&key=              200 and the item, or 404
+//	GET  /v1/items/keys?tenant=&prefix=&after=  200 and a JSON list of keys, in byte order; the store may cut
+//	                                         it off, an empty list is the end
+//	GET  /v1/items/held?cell=&shard=&tenant=    200 and the epoch, or 404
+//	POST /v1/items/write                     one transaction: 204 once it is durable, 421 when the shard does
+//	                                         not hold the tenant, 400 when it is not valid
 //
 // A context's deadline goes along in the header cellwall-deadline. A store that heeds it writes nothing
 // after it.
@@ -18,24 +22,45 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
-// maxAnswer bounds what is read of one answer, in bytes.
-const maxAnswer = 16 << 20
+const (
+	pathItem  = "/v1/items"
+	pathKeys  = "/v1/items/keys"
+	pathHeld  = "/v1/items/held"
+	pathWrite = "/v1/items/write"
 
-// Store is one store.
-type Store struct {
-	items  string // address of the items
-	token  string
-	client *http.Client
+	// maxAnswer bounds what is read of one answer, in bytes.
+	maxAnswer = 16 << 20
+)
+
+// transaction is the body of a write.
+type transaction struct {
+	Cell   string           `json:"cell"`
+	Shard  string           `json:"shard"`
+	Tenant string           `json:"tenant"`
+	Epoch  uint64           `json:"epoch"`
+	Writes []shardkit.Write `json:"writes"`
 }
 
-// New returns the store at base, an http or https URL. token, when not empty, is sent as bearer token.
-func New(base, token string) (*Store, error) {
+// Store is a cell's store as one of its shards sees it.
+type Store struct {
+	base, token string
+	cell, shard string
+	client      *http.Client
+}
+
+var _ shardkit.Items = (*Store)(nil)
+
+// New returns the store at base, an http or https URL, for a shard of a cell. token, when not empty, is
+// sent as bearer token.
+func New(base, token, cell, shard string) (*Store, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("address of the store: %w", err)
@@ -43,26 +68,35 @@ func New(base, token string) (*Store, error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" {
 		return nil, fmt.Errorf("address of the store %q: want http://host:port", base)
 	}
+	if cell == "" || shard == "" {
+		return nil, errors.New("the store asks for which shard of which cell it is used")
+	}
 	// No proxy: the store is a neighbour, and the token is nobody else's business.
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
-	return &Store{strings.TrimSuffix(base, "/") + "/v1/items", token, &http.Client{Transport: transport}}, nil
+	return &Store{strings.TrimSuffix(base, "/"), token, cell, shard, &http.Client{Transport: transport}}, nil
 }
 
-// Put writes an item over an older one, and returns nil when the store says that it is durable.
-func (s *Store) Put(ctx context.Context, pk, sk string, value []byte) error {
-	status, _, err := s.do(ctx, http.MethodPut, url.Values{"pk": {pk}, "sk": {sk}}, value)
-	if err == nil && status != http.StatusNoContent {
+// Held implements shardkit.Items.
+func (s *Store) Held(ctx context.Context, tenant string) (epoch uint64, held bool, err error) {
+	status, text, err := s.do(ctx, http.MethodGet, pathHeld, url.Values{"cell": {s.cell}, "shard": {s.shard}, "tenant": {tenant}}, nil)
+	switch {
+	case err != nil:
+	case status == http.StatusNotFound:
+		return 0, false, nil
+	case status != http.StatusOK:
 		err = fmt.Errorf("store answered %d", status)
+	default:
+		epoch, err = strconv.ParseUint(string(text), 10, 64)
 	}
 	if err != nil {
-		return fmt.Errorf("put item: %w", err)
+		return 0, false, fmt.Errorf("ask whether the tenant is held: %w", err)
 	}
-	return nil
+	return epoch, true, nil
 }
 
-// Get reads an item.
-func (s *Store) Get(ctx context.Context, pk, sk string) (value []byte, found bool, err error) {
-	status, value, err := s.do(ctx, http.MethodGet, url.Values{"pk": {pk}, "sk": {sk}}, nil)
+// Get implements shardkit.Items.
+func (s *Store) Get(ctx context.Context, tenant, key string) (value []byte, found bool, err error) {
+	status, value, err := s.do(ctx, http.MethodGet, pathItem, url.Values{"tenant": {tenant}, "key": {key}}, nil)
 	switch {
 	case err != nil:
 	case status == http.StatusNotFound:
@@ -76,11 +110,11 @@ func (s *Store) Get(ctx context.Context, pk, sk string) (value []byte, found boo
 	return value, true, nil
 }
 
-// List returns the sort keys under pk, in byte order.
-func (s *Store) List(ctx context.Context, pk string) ([]string, error) {
+// List implements shardkit.Items.
+func (s *Store) List(ctx context.Context, tenant, prefix string) ([]string, error) {
 	var keys []string
 	for after := ""; ; after = keys[len(keys)-1] {
-		page, err := s.page(ctx, pk, after)
+		page, err := s.page(ctx, tenant, prefix, after)
 		if err != nil {
 			return nil, fmt.Errorf("list items: %w", err)
 		}
@@ -94,12 +128,8 @@ func (s *Store) List(ctx context.Context, pk string) ([]string, error) {
 	}
 }
 
-func (s *Store) page(ctx context.Context, pk, after string) ([]string, error) {
-	query := url.Values{"pk": {pk}}
-	if after != "" {
-		query.Set("after", after)
-	}
-	status, body, err := s.do(ctx, http.MethodGet, query, nil)
+func (s *Store) page(ctx context.Context, tenant, prefix, after string) ([]string, error) {
+	status, body, err := s.do(ctx, http.MethodGet, pathKeys, url.Values{"tenant": {tenant}, "prefix": {prefix}, "after": {after}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +143,34 @@ func (s *Store) page(ctx context.Context, pk, after string) ([]string, error) {
 	return page, nil
 }
 
-func (s *Store) do(ctx context.Context, method string, query url.Values, body []byte) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, s.items+"?"+query.Encode(), bytes.NewReader(body))
+// Write implements shardkit.Items.
+func (s *Store) Write(ctx context.Context, tenant string, epoch uint64, writes ...shardkit.Write) error {
+	err := shardkit.Check(writes...)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(transaction{s.cell, s.shard, tenant, epoch, writes})
+	if err != nil {
+		return fmt.Errorf("write items: %w", err)
+	}
+	status, _, err := s.do(ctx, http.MethodPost, pathWrite, nil, body)
+	switch {
+	case err != nil:
+	case status == http.StatusMisdirectedRequest:
+		err = shardkit.ErrNotHeld
+	case status == http.StatusBadRequest:
+		err = shardkit.ErrInvalid
+	case status != http.StatusNoContent:
+		err = fmt.Errorf("store answered %d", status)
+	}
+	if err != nil {
+		return fmt.Errorf("write items: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) do(ctx context.Context, method, path string, query url.Values, body []byte) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.base+path+"?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}

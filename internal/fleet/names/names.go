@@ -29,6 +29,16 @@ const (
 	SortKey      = "sk"
 )
 
+// FirstIndex and SecondIndex are the two global secondary indexes of the directory's table, and
+// FirstIndexKey and SecondIndexKey the attributes, both strings, that are their partition keys. Their
+// sort key is SortKey.
+const (
+	FirstIndex     = "first"
+	SecondIndex    = "second"
+	FirstIndexKey  = "i1"
+	SecondIndexKey = "i2"
+)
+
 // Alias is the alias through which every function is invoked.
 const Alias = "live"
 

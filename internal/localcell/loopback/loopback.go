@@ -29,20 +29,36 @@ func NewSecret() string {
 // Require lets a request through that shows one of the secrets, as bearer token or as the password of
 // basic authentication, which is how a URL with a user name and password sends it. All others get 401.
 func Require(next http.Handler, secrets ...string) http.Handler {
-	sums := make([][sha256.Size]byte, len(secrets))
-	for i, s := range secrets {
-		sums[i] = sha256.Sum256([]byte(s))
+	handlers := make(map[string]http.Handler, len(secrets))
+	for _, s := range secrets {
+		handlers[s] = next
+	}
+	return By(handlers)
+}
+
+// By is Require with a handler for each secret.
+func By(handlers map[string]http.Handler) http.Handler {
+	type door struct {
+		sum  [sha256.Size]byte
+		next http.Handler
+	}
+	var doors []door
+	for secret, next := range handlers {
+		doors = append(doors, door{sha256.Sum256([]byte(secret)), next})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok {
 			_, shown, ok = r.BasicAuth()
 		}
-		sum, known := sha256.Sum256([]byte(shown)), 0
-		for _, s := range sums {
-			known |= subtle.ConstantTimeCompare(sum[:], s[:])
+		sum := sha256.Sum256([]byte(shown))
+		var next http.Handler
+		for _, d := range doors {
+			if subtle.ConstantTimeCompare(sum[:], d.sum[:]) == 1 {
+				next = d.next
+			}
 		}
-		if !ok || known != 1 {
+		if !ok || next == nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			Fail(w, http.StatusUnauthorized, errors.New("this address is for the cell's own processes and its operator"))
 			return

@@ -179,7 +179,10 @@ class GlobalTable(Table):
         home = [replica for replica in p["Replicas"] if replica["Region"] == at.region]
         if len(home) != 1:
             raise ValidationError(f"a global table needs one replica in its stack's region, {at.region}")
-        return {**without(p, "Replicas"), **without(home[0], "Region")}
+        indexes = "GlobalSecondaryIndexes"
+        settings = {index["IndexName"]: index for index in home[0].get(indexes, [])}  # of the replica, by name
+        merged = {indexes: [{**index, **settings.get(index["IndexName"], {})} for index in p[indexes]]} if indexes in p else {}
+        return {**without(p, "Replicas"), **without(home[0], "Region", indexes), **merged}
 
 
 @resource("AWS::SQS::Queue")

@@ -1,0 +1,140 @@
+package boltdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/bbolt"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// maxShared is how many batches one transaction takes: enough to make the fsync cheap, few enough to
+// answer within a moment.
+const maxShared = 512
+
+// errClosed is the error of a write after Close.
+var errClosed = errors.New("the directory is closed")
+
+// writer writes batches, those that wait together by one transaction.
+type writer struct {
+	db      *bbolt.DB
+	queue   chan *pending
+	closing chan struct{}
+	once    sync.Once
+	ended   chan struct{}
+}
+
+// pending is a batch that waits for its answer.
+type pending struct {
+	ctx   context.Context
+	batch directory.Batch
+	err   error
+	done  chan struct{}
+}
+
+func startWriter(db *bbolt.DB) *writer {
+	w := &writer{db: db, queue: make(chan *pending, maxShared), closing: make(chan struct{}), ended: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+// stop returns when the last transaction has ended.
+func (w *writer) stop() {
+	w.once.Do(func() { close(w.closing) })
+	<-w.ended
+}
+
+// write returns when the batch is on disk or refused, or ctx ends; then the batch may be written yet.
+func (w *writer) write(ctx context.Context, b directory.Batch) error {
+	p := &pending{ctx: ctx, batch: b, done: make(chan struct{})}
+	select {
+	case <-w.closing:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	case w.queue <- p:
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.ended: // it may have been answered in the same moment
+		select {
+		case <-p.done:
+			return p.err
+		default:
+			return errClosed
+		}
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.ended)
+	for {
+		select {
+		case <-w.closing:
+			return
+		case first := <-w.queue:
+			w.commit(w.collect(first))
+		}
+	}
+}
+
+// collect takes what waits beside the first.
+func (w *writer) collect(first *pending) []*pending {
+	all := []*pending{first}
+	for len(all) < maxShared {
+		select {
+		case p := <-w.queue:
+			all = append(all, p)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+// errNothing ends a transaction that has nothing to write, without an fsync.
+var errNothing = errors.New("nothing to write")
+
+// commit decides the batches in their order and writes those whose conditions hold. Nobody is answered
+// before the transaction is on disk: a conflict, too, may be with a batch of the same transaction.
+func (w *writer) commit(all []*pending) {
+	err := w.db.Update(func(tx *bbolt.Tx) error {
+		wrote := false
+		for _, p := range all {
+			if p.err = p.ctx.Err(); p.err != nil {
+				continue
+			}
+			before := map[directory.Key]directory.Record{}
+			after, err := p.batch.Apply(func(k directory.Key) (r directory.Record, err error) {
+				r, err = get(tx, k)
+				before[k] = r
+				return r, err
+			})
+			if p.err = err; err != nil {
+				continue
+			}
+			for _, r := range after {
+				if err := put(tx, before[r.Key], r); err != nil {
+					return fmt.Errorf("write the directory: %w", err)
+				}
+				wrote = true
+			}
+		}
+		if !wrote {
+			return errNothing
+		}
+		return nil
+	})
+	for _, p := range all {
+		if err != nil && !errors.Is(err, errNothing) {
+			p.err = err
+		}
+		close(p.done)
+	}
+}

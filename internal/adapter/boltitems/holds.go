@@ -1,0 +1,160 @@
+package boltitems
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// holdsBucket has an item for each tenant that a shard holds: cell, shard, tenant → epoch, 8 bytes.
+var holdsBucket = []byte("holds")
+
+// Holds is which shards hold which tenants, in the same file as the items. It is a
+// directory.ManyHolder, and takes many holdings in one transaction.
+type Holds struct{ db *bbolt.DB }
+
+var _ directory.ManyHolder = (*Holds)(nil)
+
+// Holds returns the holdings that lie beside the items. They are of use until Close.
+func (s *Items) Holds() *Holds { return &Holds{s.db} }
+
+// shardKey begins the keys of one shard. No two pairs of cell and shard have one.
+func shardKey(cell, shard string) []byte {
+	k := binary.AppendUvarint(nil, uint64(len(cell)))
+	k = binary.AppendUvarint(append(k, cell...), uint64(len(shard)))
+	return append(k, shard...)
+}
+
+func holdKey(cell, shard, tenant string) []byte { return append(shardKey(cell, shard), tenant...) }
+
+// Hold implements directory.Holder.
+func (h *Holds) Hold(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.HoldMany(ctx, cell, shard, []directory.Holding{one})
+}
+
+// HoldMany is Hold for each of many, by one transaction.
+func (h *Holds) HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error {
+	for _, one := range many {
+		if err := checkHold(cell, shard, one.Tenant); err != nil {
+			return err
+		}
+	}
+	return h.write(ctx, func(b *bbolt.Bucket) error {
+		for _, one := range many {
+			k := holdKey(cell, shard, one.Tenant)
+			if value := b.Get(k); value != nil {
+				epoch, err := decodeEpoch(value)
+				if err != nil {
+					return err
+				}
+				if epoch >= one.Epoch {
+					continue
+				}
+			}
+			if err := b.Put(k, binary.BigEndian.AppendUint64(nil, one.Epoch)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Release implements directory.Holder.
+func (h *Holds) Release(ctx context.Context, cell, shard string, one directory.Holding) error {
+	if err := checkHold(cell, shard, one.Tenant); err != nil {
+		return err
+	}
+	return h.write(ctx, func(b *bbolt.Bucket) error {
+		k := holdKey(cell, shard, one.Tenant)
+		value := b.Get(k)
+		if value == nil {
+			return nil
+		}
+		if epoch, err := decodeEpoch(value); err != nil || epoch > one.Epoch {
+			return err
+		}
+		return b.Delete(k)
+	})
+}
+
+// write shares its transaction, and so its fsync, with writes at the same time.
+func (h *Holds) write(ctx context.Context, change func(*bbolt.Bucket) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := h.db.Batch(func(tx *bbolt.Tx) error { return change(tx.Bucket(holdsBucket)) })
+	if err != nil {
+		return fmt.Errorf("write who holds a tenant: %w", err)
+	}
+	return nil
+}
+
+// Held implements directory.Holder.
+func (h *Holds) Held(ctx context.Context, cell, shard, tenant string) (one directory.Holding, ok bool, err error) {
+	if err := errors.Join(ctx.Err(), checkHold(cell, shard, tenant)); err != nil {
+		return directory.Holding{}, false, err
+	}
+	one.Tenant = tenant
+	err = h.db.View(func(tx *bbolt.Tx) (err error) {
+		one.Epoch, ok, err = heldIn(tx, holdKey(cell, shard, tenant))
+		return err
+	})
+	return one, ok, err
+}
+
+// Holdings implements directory.Holder. Its order is that of the tenants' bytes.
+func (h *Holds) Holdings(ctx context.Context, cell, shard, after string, limit int) ([]directory.Holding, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("list the tenants of shard %s/%s: limit %d: want at least 1", cell, shard, limit)
+	}
+	if err := errors.Join(ctx.Err(), checkHold(cell, shard, "-")); err != nil {
+		return nil, err
+	}
+	all := []directory.Holding{}
+	prefix, last := string(shardKey(cell, shard)), string(holdKey(cell, shard, after))
+	err := h.db.View(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(holdsBucket).Cursor()
+		key, value := cursor.Seek([]byte(last))
+		if string(key) == last {
+			key, value = cursor.Next()
+		}
+		for ; len(key) > len(prefix) && string(key[:len(prefix)]) == prefix && len(all) < limit; key, value = cursor.Next() {
+			epoch, err := decodeEpoch(value)
+			if err != nil {
+				return err
+			}
+			all = append(all, directory.Holding{Tenant: string(key[len(prefix):]), Epoch: epoch})
+		}
+		return nil
+	})
+	return all, err
+}
+
+func checkHold(cell, shard, tenant string) error {
+	if cell == "" || shard == "" || !directory.ValidTenant(tenant) {
+		return fmt.Errorf("%w: cell %q, shard %q, a tenant of %d bytes: want a cell, a shard and 1 to 128 bytes of UTF-8", ErrInvalid, cell, shard, len(tenant))
+	}
+	return nil
+}
+
+// heldIn is the holding under the key, in a transaction.
+func heldIn(tx *bbolt.Tx, at []byte) (epoch uint64, held bool, err error) {
+	value := tx.Bucket(holdsBucket).Get(at)
+	if value == nil {
+		return 0, false, nil
+	}
+	epoch, err = decodeEpoch(value)
+	return epoch, err == nil, err
+}
+
+func decodeEpoch(value []byte) (uint64, error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("a holding has %d bytes, not 8: the file is damaged", len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}

@@ -1,0 +1,199 @@
+package dynamodir
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// Write implements directory.Home. It repeats what was turned away or whose answer was lost, as often as
+// WithAttempts says.
+func (t *Table) Write(ctx context.Context, b directory.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.Check(); err != nil {
+		return err
+	}
+	for _, o := range b.Ops {
+		if o.Put && !utf8.Valid(o.Body) {
+			return fmt.Errorf("%w: the body of record %v is no UTF-8", directory.ErrInvalid, o.Key)
+		}
+	}
+	send := t.transaction(b)
+	if o := b.Ops[0]; len(b.Ops) == 1 && o.Put && o.Expect != directory.AnyVersion {
+		send = t.single(o, b.Operation)
+	}
+	lost := false
+	for try := 1; ; try++ {
+		err := send(ctx)
+		if err == nil {
+			return nil
+		}
+		came, err := judge(err, b.Ops)
+		switch came {
+		case refused:
+			if lost && ownSuccess(err, b) {
+				return nil
+			}
+			return err
+		case unknown:
+			lost = true
+		}
+		if try == t.attempts {
+			if lost { // an earlier try may have been written, whatever came of the last
+				return fmt.Errorf("write the directory: it is not known whether operation %q was written: %w", b.Operation, err)
+			}
+			return fmt.Errorf("write the directory: %w: %w", directory.ErrBusy, err)
+		}
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+	}
+}
+
+// ownSuccess says whether a single put was refused because of itself: a try before it was written, and
+// its answer lost.
+func ownSuccess(err error, b directory.Batch) bool {
+	var conflict *directory.Conflict
+	if len(b.Ops) != 1 || !errors.As(err, &conflict) {
+		return false
+	}
+	o, have := b.Ops[0], conflict.Failed[0].Have
+	return o.Put && have.Version == o.Expect+1 && have.Operation == b.Operation && bytes.Equal(have.Body, o.Body) && have.Index == o.Index
+}
+
+// once leaves the repeating to Write, which has to know what came of each try.
+func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// single puts one record by one conditional UpdateItem. A put whose version is fixed may be repeated:
+// the second one finds the first in its way.
+func (t *Table) single(o directory.Op, operation string) func(context.Context) error {
+	e := express(o, operation)
+	in := &dynamodb.UpdateItemInput{
+		TableName: &t.name, Key: itemKey(o.Key), ConditionExpression: e.condition(), UpdateExpression: e.update(),
+		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	return func(ctx context.Context) error {
+		_, err := t.client.UpdateItem(ctx, in, once)
+		return err
+	}
+}
+
+// transaction writes a batch by one TransactWriteItems, under a token of its own.
+func (t *Table) transaction(b directory.Batch) func(context.Context) error {
+	in := &dynamodb.TransactWriteItemsInput{ClientRequestToken: aws.String(rand.Text())}
+	const all = types.ReturnValuesOnConditionCheckFailureAllOld
+	for _, o := range b.Ops {
+		e := express(o, b.Operation)
+		var w types.TransactWriteItem
+		if e.update() == nil {
+			w.ConditionCheck = &types.ConditionCheck{
+				TableName: &t.name, Key: itemKey(o.Key), ConditionExpression: e.condition(),
+				ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values, ReturnValuesOnConditionCheckFailure: all,
+			}
+		} else {
+			w.Update = &types.Update{
+				TableName: &t.name, Key: itemKey(o.Key), ConditionExpression: e.condition(), UpdateExpression: e.update(),
+				ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values, ReturnValuesOnConditionCheckFailure: all,
+			}
+		}
+		in.TransactItems = append(in.TransactItems, w)
+	}
+	return func(ctx context.Context) error {
+		_, err := t.client.TransactWriteItems(ctx, in, once)
+		return err
+	}
+}
+
+// outcome is what an error says of a write.
+type outcome int
+
+const (
+	refused    outcome = iota // not written, and repeating it is of no use
+	turnedAway                // not written, for the moment
+	unknown                   // nobody knows
+)
+
+// judge tells what came of a write, with the error that says so.
+func judge(err error, ops []directory.Op) (outcome, error) {
+	var failed *types.ConditionalCheckFailedException
+	if errors.As(err, &failed) {
+		have, err := found(ops[0].Key, failed.Item)
+		if err != nil {
+			return refused, err
+		}
+		return refused, &directory.Conflict{Failed: []directory.Failed{{Op: 0, Key: ops[0].Key, Have: have}}}
+	}
+	var cancelled *types.TransactionCanceledException
+	if errors.As(err, &cancelled) {
+		return judgeReasons(err, cancelled.CancellationReasons, ops)
+	}
+	var conflict *types.TransactionConflictException
+	var progress *types.TransactionInProgressException
+	var unread *smithy.DeserializationError
+	wrapped := fmt.Errorf("write the directory: %w", err)
+	switch {
+	case errors.As(err, &progress): // the try before, whose answer did not come
+		return unknown, wrapped
+	case errors.As(err, &conflict), throttled.IsErrorThrottle(err).Bool():
+		return turnedAway, wrapped
+	case errors.As(err, &unread), retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err).Bool():
+		return unknown, wrapped
+	}
+	return refused, wrapped
+}
+
+// judgeReasons reads why a transaction was cancelled: DynamoDB gives a reason for each operation. While
+// one of them is contention, the others may be missing, our own success among them: it has to be tried
+// again.
+func judgeReasons(err error, reasons []types.CancellationReason, ops []directory.Op) (outcome, error) {
+	wrapped := fmt.Errorf("write the directory: %w", err)
+	if len(reasons) != len(ops) {
+		return refused, wrapped
+	}
+	var conflict directory.Conflict
+	contended := false
+	for i, reason := range reasons {
+		switch aws.ToString(reason.Code) {
+		case "", "None":
+		case "ConditionalCheckFailed":
+			have, err := found(ops[i].Key, reason.Item)
+			if err != nil {
+				return refused, err
+			}
+			conflict.Failed = append(conflict.Failed, directory.Failed{Op: i, Key: ops[i].Key, Have: have})
+		case "TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError":
+			contended = true
+		default: // such as ValidationError, ItemCollectionSizeLimitExceeded
+			return refused, fmt.Errorf("write the directory: record %v: %s: %w", ops[i].Key, aws.ToString(reason.Message), err)
+		}
+	}
+	switch {
+	case contended:
+		return turnedAway, wrapped
+	case len(conflict.Failed) == 0:
+		return refused, wrapped
+	}
+	return refused, &conflict
+}
+
+// found is the record that stood in the way.
+func found(k directory.Key, it item) (directory.Record, error) {
+	if len(it) == 0 {
+		return directory.Record{Key: k}, nil
+	}
+	return decode(it)
+}

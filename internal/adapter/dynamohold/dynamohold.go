@@ -1,0 +1,277 @@
+// Package dynamohold keeps in DynamoDB which shards hold which tenants: in each shard's own table, or,
+// where shards have none, in the store that the shards of a cell share.
+//
+// A holding is two items, written and deleted by one transaction. One is in the tenant's part, under
+// directory.HoldingKey or directory.SharedHoldingKey; the shard's writes are conditioned on it, and
+// tenants do not meet there. The other has partition key and sort key exchanged, and so lies in a list of
+// the shard's, in the order of the tenants' bytes: listing reads nobody's state. Both have the epoch as
+// directory.HoldingEpoch.
+//
+// Holding and releasing are requests that may be repeated: they say what shall be, and find it done.
+package dynamohold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// Client is the part of *dynamodb.Client that is needed.
+type Client interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+}
+
+// Place is where a shard's holdings lie. The zero Place is that of a shard without a store: nothing can
+// be written there, and it holds everybody, as its service does, which cannot ask.
+type Place struct {
+	Client Client
+	Table  string // name or ARN
+	Shared string // the shard's id in a table that several shards share, else ""
+}
+
+// ErrNoStore means that nothing says whom a shard holds.
+var ErrNoStore = errors.New("the fleet gives its shards neither a table nor a store of the cell, so that they hold everybody: list the cell's tenants instead, or add shard.table to the fleet")
+
+// Find gives the place of a shard.
+type Find func(cell, shard string) (Place, error)
+
+// InFleet finds places by the fleet: the shard's own table; the cell's store when the shards have no table
+// and state.mode is cell; else the zero Place. client gives a client that works in an account and region.
+func InFleet(f *fleet.Fleet, client func(account, region string) Client) Find {
+	return func(cell, shard string) (Place, error) {
+		for _, c := range f.Cells {
+			if c.Name != cell {
+				continue
+			}
+			in := names.ForFleet(f.Service).Cell(cell)
+			switch {
+			case f.Shard.Table != nil:
+				return Place{Client: client(c.Account, c.Region), Table: in.Shard(shard).Table()}, nil
+			case f.Shard.State.Mode == fleet.StateCell:
+				return Place{Client: client(c.Account, c.Region), Table: in.Store(), Shared: shard}, nil
+			}
+			return Place{}, nil
+		}
+		return Place{}, fmt.Errorf("the fleet has no cell %q", cell)
+	}
+}
+
+// Holder is a directory.Holder.
+type Holder struct{ find Find }
+
+var _ directory.Holder = (*Holder)(nil)
+
+// New returns the holder of the shards that find finds.
+func New(find Find) *Holder { return &Holder{find} }
+
+func (h *Holder) place(ctx context.Context, cell, shard string) (Place, error) {
+	if err := ctx.Err(); err != nil {
+		return Place{}, err
+	}
+	p, err := h.find(cell, shard)
+	if err != nil {
+		return Place{}, fmt.Errorf("shard %s/%s: %w", cell, shard, err)
+	}
+	return p, nil
+}
+
+type item = map[string]types.AttributeValue
+
+func itemKey(k directory.Key) item {
+	return item{names.PartitionKey: &types.AttributeValueMemberS{Value: k.Part}, names.SortKey: &types.AttributeValueMemberS{Value: k.Sort}}
+}
+
+// keys are those of a holding's two items: the tenant's and the list's.
+func (p Place) keys(tenant string) (own, listed directory.Key) {
+	own = directory.HoldingKey(tenant)
+	if p.Shared != "" {
+		own = directory.SharedHoldingKey(tenant, p.Shared)
+	}
+	return own, directory.Key{Part: own.Sort, Sort: own.Part}
+}
+
+var epochName = map[string]string{"#e": directory.HoldingEpoch}
+
+func epochValue(epoch uint64) item {
+	return item{":e": &types.AttributeValueMemberN{Value: strconv.FormatUint(epoch, 10)}}
+}
+
+// Hold implements directory.Holder.
+func (h *Holder) Hold(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.write(ctx, cell, shard, one, func(p Place, key item) types.TransactWriteItem {
+		return types.TransactWriteItem{Update: &types.Update{
+			TableName: &p.Table, Key: key, UpdateExpression: aws.String("SET #e = :e"),
+			ConditionExpression:      aws.String("attribute_not_exists(#e) OR #e < :e"),
+			ExpressionAttributeNames: epochName, ExpressionAttributeValues: epochValue(one.Epoch),
+		}}
+	})
+}
+
+// Release implements directory.Holder.
+func (h *Holder) Release(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.write(ctx, cell, shard, one, func(p Place, key item) types.TransactWriteItem {
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &p.Table, Key: key, ConditionExpression: aws.String("#e <= :e"),
+			ExpressionAttributeNames: epochName, ExpressionAttributeValues: epochValue(one.Epoch),
+		}}
+	})
+}
+
+// attempts is how often a write that contends with the tenant's own is tried, with waits that double from
+// firstPause up to maxPause and are shortened at random: some seconds in all.
+const (
+	attempts   = 10
+	firstPause = 20 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// write writes both items under a condition. When it does not hold, things are as they shall be.
+func (h *Holder) write(ctx context.Context, cell, shard string, one directory.Holding, ask func(Place, item) types.TransactWriteItem) error {
+	if !directory.ValidTenant(one.Tenant) {
+		return fmt.Errorf("shard %s/%s: %w: a tenant id of %d bytes", cell, shard, directory.ErrInvalid, len(one.Tenant))
+	}
+	p, err := h.place(ctx, cell, shard)
+	if err != nil || p.Table == "" {
+		return err
+	}
+	own, listed := p.keys(one.Tenant)
+	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{ask(p, itemKey(own)), ask(p, itemKey(listed))}}
+	for try := 1; ; try++ {
+		_, err := p.Client.TransactWriteItems(ctx, in)
+		done, again := judge(err)
+		switch {
+		case done:
+			return nil
+		case !again:
+			return fmt.Errorf("shard %s/%s: %w", cell, shard, err)
+		case try == attempts:
+			return fmt.Errorf("shard %s/%s: %w: %w", cell, shard, directory.ErrBusy, err)
+		}
+		timer := time.NewTimer(rand.N(min(firstPause<<(try-1), maxPause)) + 1)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+var throttled = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
+
+// judge says whether things are as they shall be, or else whether to try again.
+func judge(err error) (done, again bool) {
+	var cancelled *types.TransactionCanceledException
+	if !errors.As(err, &cancelled) {
+		return err == nil, throttled.IsErrorThrottle(err).Bool()
+	}
+	for _, reason := range cancelled.CancellationReasons {
+		switch aws.ToString(reason.Code) {
+		case "ConditionalCheckFailed":
+			done = true
+		case "TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError":
+			again = true
+		case "", "None":
+		default:
+			return false, false
+		}
+	}
+	return done, again
+}
+
+// Held implements directory.Holder, by one consistent GetItem.
+func (h *Holder) Held(ctx context.Context, cell, shard, tenant string) (directory.Holding, bool, error) {
+	p, err := h.place(ctx, cell, shard)
+	if err != nil || !directory.ValidTenant(tenant) {
+		return directory.Holding{}, false, err
+	}
+	if p.Table == "" {
+		return directory.Holding{Tenant: tenant}, true, nil
+	}
+	own, _ := p.keys(tenant)
+	out, err := p.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &p.Table, Key: itemKey(own), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return directory.Holding{}, false, fmt.Errorf("shard %s/%s: %w", cell, shard, err)
+	}
+	if len(out.Item) == 0 {
+		return directory.Holding{}, false, nil
+	}
+	epoch, err := epochOf(out.Item)
+	if err != nil {
+		return directory.Holding{}, false, fmt.Errorf("shard %s/%s, tenant %q: %w", cell, shard, tenant, err)
+	}
+	return directory.Holding{Tenant: tenant, Epoch: epoch}, true, nil
+}
+
+// Holdings implements directory.Holder. It reads the shard's list alone, consistently.
+func (h *Holder) Holdings(ctx context.Context, cell, shard, after string, limit int) ([]directory.Holding, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("list the tenants of shard %s/%s: limit %d: want at least 1", cell, shard, limit)
+	}
+	p, err := h.place(ctx, cell, shard)
+	if err == nil && p.Table == "" {
+		err = fmt.Errorf("list the tenants of shard %s/%s: %w", cell, shard, ErrNoStore)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, first := p.keys("")
+	in := &dynamodb.QueryInput{
+		TableName: &p.Table, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(min(limit, 1000))),
+		KeyConditionExpression:   aws.String("#p = :p AND #s > :s"),
+		ExpressionAttributeNames: map[string]string{"#p": names.PartitionKey, "#s": names.SortKey},
+		ExpressionAttributeValues: item{
+			":p": &types.AttributeValueMemberS{Value: first.Part}, ":s": &types.AttributeValueMemberS{Value: first.Sort + after}},
+	}
+	holdings := []directory.Holding{}
+	for {
+		out, err := p.Client.Query(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("list the tenants of shard %s/%s: %w", cell, shard, err)
+		}
+		for _, it := range out.Items {
+			sort, ok := it[names.SortKey].(*types.AttributeValueMemberS)
+			if !ok {
+				return nil, fmt.Errorf("list the tenants of shard %s/%s: an item without a key", cell, shard)
+			}
+			epoch, err := epochOf(it)
+			if err != nil {
+				return nil, fmt.Errorf("list the tenants of shard %s/%s: item %q: %w", cell, shard, sort.Value, err)
+			}
+			holdings = append(holdings, directory.Holding{Tenant: strings.TrimPrefix(sort.Value, first.Sort), Epoch: epoch})
+			if len(holdings) == limit {
+				return holdings, nil
+			}
+		}
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
+			return holdings, nil
+		}
+	}
+}
+
+func epochOf(it item) (uint64, error) {
+	n, ok := it[directory.HoldingEpoch].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, fmt.Errorf("attribute %s is missing or not a number", directory.HoldingEpoch)
+	}
+	epoch, err := strconv.ParseUint(n.Value, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("attribute %s is %q: want a whole number", directory.HoldingEpoch, n.Value)
+	}
+	return epoch, nil
+}

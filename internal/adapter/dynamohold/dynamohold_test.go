@@ -1,0 +1,222 @@
+package dynamohold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// client answers transactions with its errors in turn, then with success. The contract is held in
+// test/dynamo, against the emulator.
+type client struct {
+	t      *testing.T
+	errs   []error
+	writes []*dynamodb.TransactWriteItemsInput
+	item   map[string]types.AttributeValue // of every GetItem and Query
+}
+
+func (c *client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	c.writes = append(c.writes, in)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(c.errs) > 0 {
+		err := c.errs[0]
+		c.errs = c.errs[1:]
+		return nil, err
+	}
+	return &dynamodb.TransactWriteItemsOutput{}, nil
+}
+
+func (c *client) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	if !aws.ToBool(in.ConsistentRead) {
+		c.t.Error("a read that may be stale")
+	}
+	return &dynamodb.GetItemOutput{Item: c.item}, nil
+}
+
+func (c *client) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	if !aws.ToBool(in.ConsistentRead) {
+		c.t.Error("a listing that may be stale")
+	}
+	return &dynamodb.QueryOutput{Items: []map[string]types.AttributeValue{c.item}}, nil
+}
+
+func (c *client) holder(shared string) *Holder {
+	return New(func(string, string) (Place, error) { return Place{Client: c, Table: "table", Shared: shared}, nil })
+}
+
+func cancelled(codes ...string) error {
+	e := &types.TransactionCanceledException{}
+	for _, code := range codes {
+		e.CancellationReasons = append(e.CancellationReasons, types.CancellationReason{Code: aws.String(code)})
+	}
+	return e
+}
+
+var acme = directory.Holding{Tenant: "acme", Epoch: 7}
+
+func TestItems(t *testing.T) {
+	for shared, want := range map[string]string{"": "TENANT#acme/HOLDS, HOLDS/TENANT#acme", "s01": "TENANT#acme/HOLDS#s01, HOLDS#s01/TENANT#acme"} {
+		c := &client{t: t}
+		if err := c.holder(shared).Hold(t.Context(), "eu-1", "s01", acme); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.holder(shared).Release(t.Context(), "eu-1", "s01", acme); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range c.writes {
+			var keys []string
+			for _, item := range w.TransactItems {
+				k := item.Update
+				if k == nil {
+					k = &types.Update{Key: item.Delete.Key}
+				}
+				keys = append(keys, k.Key["pk"].(*types.AttributeValueMemberS).Value+"/"+k.Key["sk"].(*types.AttributeValueMemberS).Value)
+			}
+			if got := strings.Join(keys, ", "); got != want {
+				t.Errorf("items %s, want %s", got, want)
+			}
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	slow, far := &types.ProvisionedThroughputExceededException{}, errors.New("no route")
+	for name, c := range map[string]struct {
+		errs  []error
+		tries int
+		want  error
+	}{
+		"higher already":              {[]error{cancelled("ConditionalCheckFailed", "ConditionalCheckFailed")}, 1, nil},
+		"a write of the tenant's":     {[]error{cancelled("TransactionConflict", "None"), cancelled("TransactionConflict", "None")}, 3, nil},
+		"throttled":                   {[]error{slow, cancelled("None", "ThrottlingError")}, 3, nil},
+		"done and contended":          {[]error{cancelled("ConditionalCheckFailed", "TransactionConflict")}, 1, nil},
+		"throttled always":            {many(slow), attempts, directory.ErrBusy},
+		"another error":               {[]error{far}, 1, far},
+		"cancelled for another cause": {[]error{cancelled("ValidationError", "ConditionalCheckFailed")}, 1, errors.New("Transaction")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the waits
+			fake := &client{t: t, errs: c.errs}
+			err := fake.holder("").Hold(t.Context(), "eu-1", "s01", acme)
+			switch {
+			case c.want == nil && err != nil, c.want != nil && err == nil, c.want == directory.ErrBusy && !errors.Is(err, c.want), c.want == far && !errors.Is(err, far):
+				t.Errorf("%v, want %v", err, c.want)
+			case len(fake.writes) != c.tries:
+				t.Errorf("%d tries, want %d", len(fake.writes), c.tries)
+			}
+		})
+	}
+}
+
+func many(err error) []error {
+	var errs []error
+	for range attempts {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+func TestWaitEndsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	c := &client{t: t, errs: many(&types.TransactionConflictException{})}
+	c.errs = append([]error{cancelled("TransactionConflict", "None")}, many(cancelled("TransactionConflict", "None"))...)
+	if err := c.holder("").Hold(ctx, "eu-1", "s01", acme); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := c.holder("").Held(ended, "eu-1", "s01", "acme"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDamagedItems(t *testing.T) {
+	key := map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "HOLDS"}, "sk": &types.AttributeValueMemberS{Value: "TENANT#acme"}}
+	for _, epoch := range []types.AttributeValue{nil, &types.AttributeValueMemberS{Value: "7"}, &types.AttributeValueMemberN{Value: "-7"}} {
+		item := map[string]types.AttributeValue{"epoch": epoch, "pk": key["pk"], "sk": key["sk"]}
+		h := (&client{t: t, item: item}).holder("")
+		if got, _, err := h.Held(t.Context(), "eu-1", "s01", "acme"); err == nil {
+			t.Errorf("%v is read as %+v", epoch, got)
+		}
+		if got, err := h.Holdings(t.Context(), "eu-1", "s01", "", 5); err == nil {
+			t.Errorf("%v is listed as %+v", epoch, got)
+		}
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	h := (&client{t: t}).holder("")
+	for _, tenant := range []string{"", "\xff", strings.Repeat("n", 129)} {
+		if err := h.Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: tenant}); !errors.Is(err, directory.ErrInvalid) {
+			t.Errorf("hold %q: %v", tenant, err)
+		}
+		if _, held, err := h.Held(t.Context(), "eu-1", "s01", tenant); held || err != nil {
+			t.Errorf("held %q: %t, %v", tenant, held, err)
+		}
+	}
+	if _, err := h.Holdings(t.Context(), "eu-1", "s01", "", 0); err == nil {
+		t.Error("limit 0 is accepted")
+	}
+}
+
+func TestInFleet(t *testing.T) {
+	f := &fleet.Fleet{Service: "orders", Cells: []fleet.Cell{{Name: "eu-1", Account: "111111111111", Region: "eu-west-1"}}}
+	asked := ""
+	find := InFleet(f, func(account, region string) Client {
+		asked = account + "/" + region
+		return &client{t: t}
+	})
+	place := func(mode fleet.StateMode, table bool) string {
+		f.Shard.State.Mode, f.Shard.Table = mode, nil
+		if table {
+			f.Shard.Table = &fleet.Table{}
+		}
+		asked = ""
+		p, err := find("eu-1", "s01")
+		if err != nil {
+			t.Error(err)
+		}
+		return fmt.Sprint(p.Table, " ", p.Shared, " ", asked)
+	}
+	for _, c := range []struct {
+		mode  fleet.StateMode
+		table bool
+		want  string
+	}{
+		{fleet.StateCell, true, "orders-eu-1-s01-state  111111111111/eu-west-1"}, {fleet.StateHome, true, "orders-eu-1-s01-state  111111111111/eu-west-1"},
+		{fleet.StateCell, false, "orders-eu-1-store s01 111111111111/eu-west-1"}, {fleet.StateNone, true, "orders-eu-1-s01-state  111111111111/eu-west-1"},
+		{fleet.StateNone, false, "  "},
+	} {
+		if got := place(c.mode, c.table); got != c.want {
+			t.Errorf("%s, table %t: %q, want %q", c.mode, c.table, got, c.want)
+		}
+	}
+	h := New(find)
+	if err := h.Hold(t.Context(), "us-1", "s01", acme); err == nil || !strings.Contains(err.Error(), "us-1") {
+		t.Errorf("a cell that is not there: %v", err)
+	}
+	// Without a store, everybody is held and nobody listed.
+	f.Shard.State.Mode, f.Shard.Table = fleet.StateNone, nil
+	if err := errors.Join(h.Hold(t.Context(), "eu-1", "s01", acme), h.Release(t.Context(), "eu-1", "s01", acme)); err != nil {
+		t.Error(err)
+	}
+	if got, held, err := h.Held(t.Context(), "eu-1", "s01", "acme"); err != nil || !held || got.Epoch != 0 {
+		t.Errorf("%+v, %t, %v", got, held, err)
+	}
+	if _, err := h.Holdings(t.Context(), "eu-1", "s01", "", 5); !errors.Is(err, ErrNoStore) {
+		t.Errorf("%v, want %q", err, ErrNoStore)
+	}
+}

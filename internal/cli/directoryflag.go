@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/adapter/boltdir"
+	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/localcell"
+)
+
+// Values of --directory beside the path of a file.
+const (
+	directoryLocal = "local"
+	directoryAWS   = "aws"
+)
+
+// holdsSuffix names the file beside a directory's file that says which shards hold whom.
+const holdsSuffix = ".holds"
+
+// directoryFlags are the flags of every command over the directory.
+type directoryFlags struct {
+	*app
+	directory, stateDir, keyFile string
+	by, because, operation       string
+	create                       bool // a file that is not there is made
+}
+
+// register adds the flags to a command and those below it.
+func (f *directoryFlags) register(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&f.directory, "directory", "", "which directory: local, aws, or a bbolt FILE (default: local while a cell runs in the state directory)")
+	flags.StringVar(&f.stateDir, "state-dir", defaultStateDir, "of the local cell")
+	flags.StringVar(&f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory")
+	flags.StringVar(&f.by, "by", "", "who does this, for the record (default: the name of this machine's user)")
+	flags.StringVar(&f.because, "because", "", "why, for the record")
+	flags.StringVar(&f.operation, "operation", "", "id of the change: give it to repeat a change whose answer was lost (default: a new one)")
+}
+
+// desk is an open directory with an operator before it.
+type desk struct {
+	*directory.Residence
+	holder    directory.Holder
+	keys      directory.Keys
+	where     string // for people
+	by, why   string
+	operation string
+	at        time.Time
+	close     func() error
+}
+
+// keyed refuses, before anything is done, what needs a placement key, without one.
+func (d *desk) keyed(ctx context.Context) error {
+	if _, err := d.keys(ctx, "", ""); errors.Is(err, errNoKey) {
+		return err
+	}
+	return nil
+}
+
+// errNoKey is the error of what needs subsets, without a key.
+var errNoKey = errors.New("this needs the placement key, and none was given")
+
+// with opens the directory, does something with it, and closes it.
+func (f *directoryFlags) with(ctx context.Context, do func(*desk) error) (err error) {
+	d, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	err = do(d)
+	return d.explain(err)
+}
+
+func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
+	d := &desk{by: f.by, why: f.because, operation: f.operation, at: time.Now().UTC(), close: func() error { return nil }}
+	if d.by == "" {
+		u, err := user.Current()
+		if err != nil {
+			return nil, hint(usagef("who are you: %w", err), "say it with --by NAME")
+		}
+		d.by = u.Username
+	}
+	if d.operation == "" {
+		d.operation = "cli-" + rand.Text()
+	}
+	var key []byte
+	if f.keyFile != "" {
+		var err error
+		if key, err = readKeyFile(f.keyFile); err != nil {
+			return nil, err
+		}
+	}
+	home, keys, err := f.home(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if key != nil {
+		keys = func(context.Context, string, string) ([]byte, error) { return key, nil }
+	}
+	if d.keys = keys; keys == nil {
+		d.keys = func(context.Context, string, string) ([]byte, error) { return nil, errNoKey }
+	}
+	dir, err := directory.Open(ctx, home)
+	if err != nil {
+		return nil, errors.Join(directoryError(err), d.close())
+	}
+	d.Residence = directory.NewResidence(dir, d.holder, d.keys)
+	return d, nil
+}
+
+// home finds the directory's home, the holder and, when it needs no flag, the placement key. It sets
+// d.holder, d.where and d.close.
+func (f *directoryFlags) home(ctx context.Context, d *desk) (directory.Home, directory.Keys, error) {
+	where := f.directory
+	if where == "" {
+		where = directoryLocal
+	}
+	switch where {
+	case directoryLocal:
+		return f.localHome(d)
+	case directoryAWS:
+		return f.awsHome(ctx, d)
+	}
+	return f.fileHome(d)
+}
+
+// localHome is the directory of the running local cell, through its store process.
+func (f *directoryFlags) localHome(d *desk) (directory.Home, directory.Keys, error) {
+	if f.stateDir == "" {
+		return nil, nil, usagef("--state-dir is empty; name a directory")
+	}
+	state, err := localcell.NewDir(f.stateDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := state.Find()
+	if errors.Is(err, localcell.ErrNotRunning) {
+		if f.directory == "" {
+			return nil, nil, hint(usagef("which directory? none is named, and %w", err), "name one with --directory aws or --directory FILE, or start a local cell with cellwall local up")
+		}
+		return nil, nil, hint(foundf("%w", err), "start one with cellwall local up")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	home, err := r.Directory()
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.holder, err = r.Holder(); err != nil {
+		return nil, nil, err
+	}
+	d.where = "the local cell in " + state.String()
+	return home, func(_ context.Context, cell, version string) ([]byte, error) { return state.Key(cell, version) }, nil
+}
+
+// fileHome is a directory in a file of its own, without shards: who holds whom is in a file beside it. Only
+// commands that add cells make a new one.
+func (f *directoryFlags) fileHome(d *desk) (directory.Home, directory.Keys, error) {
+	if _, err := os.Stat(f.directory); errors.Is(err, fs.ErrNotExist) && !f.create {
+		return nil, nil, hint(usagef("--directory %s: there is no such file", f.directory), "cellwall cell open makes a new directory there; otherwise --directory is local, aws or a file that is there")
+	}
+	home, err := boltdir.Open(f.directory)
+	if err != nil {
+		if errors.Is(err, directory.ErrNewer) {
+			return nil, nil, directoryError(err)
+		}
+		return nil, nil, hint(err, "if a local cell has the file open, use --directory local")
+	}
+	items, err := boltitems.Open(f.directory + holdsSuffix)
+	if err != nil {
+		return nil, nil, errors.Join(err, home.Close())
+	}
+	d.holder, d.where = items.Holds(), f.directory
+	d.close = func() error { return errors.Join(home.Close(), items.Close()) }
+	return home, nil, nil
+}
+
+// change is the change of this command line. Its parts that need an operation of their own name them.
+func (d *desk) change() directory.Change {
+	return directory.Change{Operation: d.operation, By: d.by, Why: d.why, At: d.at}
+}
+
+// changePart is the change with a name added, for a command that makes several.
+func (d *desk) changePart(part string) directory.Change {
+	c := d.change()
+	c.Operation += " " + part
+	return c
+}
+
+// note keeps the record of a read by hand.
+func (d *desk) note(ctx context.Context, tenant, what string) error {
+	c := d.change()
+	c.Operation = "cli-" + rand.Text() // a read is another one each time
+	return d.NoteAccess(ctx, tenant, what, c)
+}
+
+// explain turns the directory's refusals into exit statuses, and says how to go on after a failure.
+func (d *desk) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, errNoKey) {
+		return hint(usagef("%w", err), "give the cell's placement key with --key-file FILE")
+	}
+	explained := directoryError(err)
+	if exit := (*exitError)(nil); !errors.As(explained, &exit) {
+		return hint(err, "whether it was done is not known; the same command with --operation %s finishes it, or finds it done", quote(d.operation))
+	}
+	return explained
+}
+
+// Refusals of the directory, by exit status.
+var (
+	refusals = []error{
+		directory.ErrNoHeadroom, directory.ErrNoSlot, directory.ErrSlotTaken, directory.ErrStale, directory.ErrExists,
+		directory.ErrCellExists, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
+		directory.ErrHome, directory.ErrNewer,
+	}
+	misuses = []error{
+		directory.ErrNotFound, directory.ErrUnknownCell, directory.ErrUnknownTopology, directory.ErrInvalid, directory.ErrTooLarge,
+	}
+)
+
+// directoryError gives an error of the directory its exit status.
+func directoryError(err error) error {
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return err
+	}
+	for _, is := range refusals {
+		if errors.Is(err, is) {
+			return foundf("%w", err)
+		}
+	}
+	for _, is := range misuses {
+		if errors.Is(err, is) {
+			return usagef("%w", err)
+		}
+	}
+	return err
+}
+
+// readKeyFile reads a placement key for operators. No error shows any of it.
+func readKeyFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+		return nil, usagef("--key-file %s: there is no such file", path)
+	}
+	if err != nil {
+		return nil, usagef("--key-file: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, usagef("--key-file %s has mode %#o, so that others can read or change it: take the key for known, or chmod 600 the file if nobody else uses this machine", path, mode)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("--key-file: %w", err)
+	}
+	key, err := parseKey(text)
+	if err != nil {
+		return nil, usagef("--key-file %s: %w", path, err)
+	}
+	return key, nil
+}
+
+const minKey = 32 // bytes
+
+func parseKey(text []byte) ([]byte, error) {
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) < minKey {
+		return nil, fmt.Errorf("want at least %d hexadecimal digits on one line", 2*minKey)
+	}
+	return key, nil
+}

@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// progressEvery is the time between two lines of progress, and between two checkpoints.
+const progressEvery = time.Second
+
+func tenantImport(f *directoryFlags) *cobra.Command {
+	var format, cell, checkpoint string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Enrol the tenants of a CSV or JSON lines file",
+		Long: `Enrol the tenants of a CSV or JSON lines file, such as tenant export writes; docs/cli.md has the columns.
+Tenants come to the cell, and with the size class, pins and load, that their line names, whether the cell
+has headroom or not, and are held by their shards before they are there.
+
+The whole file is read first: with any bad line, all of them are reported by their number, and nothing is
+written. Tenants who are there as their line says are left alone, so that an import may be repeated. An
+import that was interrupted goes on where its checkpoint says when the same command is given again. Exit
+status 3 when tenants are there already, and otherwise: they, too, are left alone, and named.`,
+		Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, err := fileFormat(format, args[0])
+			if err != nil {
+				return err
+			}
+			fleet, err := f.loadFleet()
+			if err != nil {
+				return err
+			}
+			if checkpoint == "" {
+				checkpoint = args[0] + ".checkpoint"
+			}
+			in := &importing{app: f.app, file: args[0], format: kind, cell: cell, checkpoint: checkpoint, fleet: fleet, every: progressEvery}
+			return f.with(cmd.Context(), func(d *desk) error {
+				if err := d.keyed(cmd.Context()); err != nil {
+					return err
+				}
+				r, err := in.run(cmd.Context(), d)
+				if err != nil {
+					return err
+				}
+				return f.printImported(r, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "", "csv or jsonl (default: by the file's name)")
+	cmd.Flags().StringVar(&cell, "cell", "", "cell of the lines that name none")
+	cmd.Flags().StringVar(&checkpoint, "checkpoint", "", "file that says how far the import has come (default: FILE.checkpoint; gone when all is done)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// fileFormat is the format that was named, or what the name of the file says.
+func fileFormat(named, file string) (directory.FileFormat, error) {
+	if named == "" {
+		switch strings.ToLower(filepath.Ext(file)) {
+		case ".csv":
+			return directory.CSV, nil
+		case ".jsonl", ".ndjson":
+			return directory.JSONLines, nil
+		}
+		return "", usagef("%s: say with --format whether it is %s or %s", file, directory.CSV, directory.JSONLines)
+	}
+	switch kind := directory.FileFormat(named); kind {
+	case directory.CSV, directory.JSONLines:
+		return kind, nil
+	}
+	return "", usagef("--format %s: want %s or %s", named, directory.CSV, directory.JSONLines)
+}
+
+// importing is one import.
+type importing struct {
+	*app
+	file, cell, checkpoint string
+	format                 directory.FileFormat
+	fleet                  *fleet.Fleet
+	every                  time.Duration // between two lines of progress, and two checkpoints
+}
+
+// importReport is the JSON form of tenant import.
+type importReport struct {
+	Tenants int `json:"tenants"` // in the file
+	Created int `json:"created"` // by this command
+	Present int `json:"present"` // as their lines say, or imported before this command went on
+	Differ  int `json:"differ"`  // otherwise than their lines say, and left alone
+}
+
+// importedTo is the content of a checkpoint.
+type importedTo struct {
+	Line      int    `json:"line"` // all up to it are done
+	Operation string `json:"operation"`
+	SHA256    string `json:"sha256"` // of the file
+	Directory string `json:"directory"`
+}
+
+func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
+	var r importReport
+	check, err := d.Checker(ctx)
+	if err != nil {
+		return r, err
+	}
+	newest := map[string]uint64{}
+	cells, err := d.Cells(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, c := range cells {
+		newest[c.Name] = c.Topology
+	}
+	// First all is read, then all is written.
+	say := in.progress("checked %d lines", in.every)
+	first, err := in.open(newest, say)
+	if err != nil {
+		return r, err
+	}
+	faults, good, err := directory.Vet(first.lines, func(e directory.Entry) error {
+		if e.Size != "" {
+			if err := declared(in.fleet, e.Size); err != nil {
+				return err
+			}
+		}
+		return check(e)
+	})
+	if err = errors.Join(err, first.close()); err != nil {
+		return r, usagef("%s: %w", in.file, err)
+	}
+	if len(faults) > 0 {
+		for _, fault := range faults {
+			fmt.Fprintf(in.err, "%s:%d: %v\n", in.file, fault.Line, fault.Err)
+		}
+		return r, usagef("%s has %s: nothing was imported", in.file, count(len(faults), "bad line"))
+	}
+	r.Tenants = good
+
+	at, err := in.resume(d, first.sum())
+	if err != nil {
+		return r, err
+	}
+	c := d.change()
+	c.Operation = at.Operation
+	if err := writeCheckpoint(in.checkpoint, at); err != nil {
+		return r, err
+	}
+	second, err := in.open(newest, func(int) {})
+	if err != nil {
+		return r, err
+	}
+	say = in.progress(fmt.Sprintf("%%d of %d tenants are there", good), in.every)
+	written := time.Now()
+	err = directory.Import(ctx, second.lines, at.Line, c, d.Enrol, func(p directory.Progress) {
+		r.Created, r.Present, at.Line = p.Created, p.Present, p.Line
+		r.Differ += len(p.Differ)
+		for _, e := range p.Differ {
+			fmt.Fprintf(in.err, "%s: tenant %s is there already, otherwise than the file says: left alone\n", in.file, shown(e.Tenant))
+		}
+		say(p.Created + p.Present + r.Differ)
+		if time.Since(written) >= in.every {
+			// Without it the import goes on, and would only begin earlier when it is repeated.
+			if err := writeCheckpoint(in.checkpoint, at); err != nil {
+				fmt.Fprintln(in.err, "warning:", err)
+			}
+			written = time.Now()
+		}
+	})
+	if err = errors.Join(err, second.close()); err != nil {
+		return r, hint(errors.Join(err, writeCheckpoint(in.checkpoint, at)), "the same command goes on where it stopped, after line %d", at.Line)
+	}
+	if second.sum() != first.sum() {
+		return r, fmt.Errorf("%s was changed while it was imported: compare it with the directory", in.file)
+	}
+	r.Present = good - r.Created - r.Differ // those before the checkpoint, too
+	return r, os.Remove(in.checkpoint)
+}
+
+// resume is where the import begins: at the checkpoint when there is one of this file.
+func (in *importing) resume(d *desk, sum string) (importedTo, error) {
+	fresh := importedTo{Operation: d.operation, SHA256: sum, Directory: d.where}
+	var at importedTo
+	found, err := readCheckpoint(in.checkpoint, &at)
+	switch {
+	case err != nil:
+		return at, err
+	case !found:
+		return fresh, nil
+	case at.SHA256 != sum || at.Directory != d.where:
+		return at, hint(foundf("the checkpoint %s is of another file or another directory (%s)", in.checkpoint, at.Directory),
+			"remove it to import %s from the beginning, or name another with --checkpoint", in.file)
+	}
+	fmt.Fprintf(in.err, "going on after line %d\n", at.Line)
+	return at, nil
+}
+
+// reading is one reading of the file.
+type reading struct {
+	lines iter.Seq2[directory.Line, error]
+	file  io.Closer
+	hash  hash.Hash
+}
+
+func (r *reading) close() error { return r.file.Close() }
+func (r *reading) sum() string  { return hex.EncodeToString(r.hash.Sum(nil)) }
+
+// open begins to read. Lines get what they leave out: the cell that was named, and the cell's topology.
+func (in *importing) open(newest map[string]uint64, say func(int)) (*reading, error) {
+	file, err := os.Open(in.file)
+	if err != nil {
+		return nil, usagef("cannot read the tenants: %w", err)
+	}
+	r := &reading{file: file, hash: sha256.New()}
+	lines := directory.ReadEntries(io.TeeReader(file, r.hash), in.format)
+	r.lines = func(yield func(directory.Line, error) bool) {
+		for line, err := range lines {
+			if line.Entry.Cell == "" {
+				line.Entry.Cell = in.cell
+			}
+			if line.Entry.Topology == 0 {
+				line.Entry.Topology = newest[line.Entry.Cell]
+			}
+			if !yield(line, err) {
+				return
+			}
+			say(line.Number)
+		}
+	}
+	return r, nil
+}
+
+// progress is a function that says now and then how far something has come.
+func (a *app) progress(format string, every time.Duration) func(n int) {
+	last := time.Now()
+	return func(n int) {
+		if time.Since(last) >= every {
+			fmt.Fprintf(a.err, format+"\n", n)
+			last = time.Now()
+		}
+	}
+}
+
+func (f *directoryFlags) printImported(r importReport, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = f.json(r)
+	} else {
+		_, err = fmt.Fprintf(f.out, "%s: %d added, %d there before, %d there otherwise\n", count(r.Tenants, "tenant"), r.Created, r.Present, r.Differ)
+	}
+	if err == nil && r.Differ > 0 {
+		return foundf("%s there otherwise than the file says", count(r.Differ, "tenant"))
+	}
+	return err
+}

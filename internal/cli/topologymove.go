@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// diffMove is one line of topology diff.
+type diffMove struct {
+	Tenant string   `json:"tenant"`
+	From   []string `json:"from"`
+	To     []string `json:"to"`
+}
+
+// diffSum is the last line of topology diff.
+type diffSum struct {
+	From    uint64  `json:"fromVersion"`
+	To      uint64  `json:"toVersion"`
+	Tenants int     `json:"tenants"`
+	Moving  int     `json:"moving"`
+	Seats   int     `json:"seats"`
+	Moved   int     `json:"movedSeats"`
+	Minimum float64 `json:"minimumSeats"`
+}
+
+func topologyDiff(f *directoryFlags) *cobra.Command {
+	var p draft
+	var from, to uint64
+	var population string
+	var sumOnly, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "diff CELL",
+		Short: "Tell who would move to another topology, from where to where, against the theoretical minimum",
+		Long: `Tell which tenants would get another subset, from which shards to which, and how many seats move: a seat
+is a tenant's membership of one shard. The minimum is the number that every scheme must move if each shard
+in use is to have its fair share. Pinned tenants stay on their pins.
+
+By default it compares the cell's newest topology with the one that topology publish would publish, over
+the cell's tenants of the directory; --population takes the tenants of a file instead, all of the default
+size class. It needs the placement key. Nothing is changed.`,
+		Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			var file *filePopulationOf
+			if population != "" {
+				tenants, err := f.filePopulation(population, directoryID)
+				if err != nil {
+					return err
+				}
+				file = &filePopulationOf{tenants.tenants}
+			}
+			return f.with(ctx, func(d *desk) error {
+				a, b, err := f.compared(ctx, d, &p, args[0], from, to)
+				if err != nil {
+					return err
+				}
+				if err := d.keyed(ctx); err != nil {
+					return err
+				}
+				old, err := d.placer(ctx, a)
+				if err != nil {
+					return err
+				}
+				next, err := d.placer(ctx, b)
+				if err != nil {
+					return err
+				}
+				entries := directory.Pages(func(after string, limit int) ([]directory.Entry, error) {
+					return d.ListCell(ctx, args[0], after, limit)
+				})
+				if file != nil {
+					entries = file.entries(args[0])
+				}
+				return f.printDiff(old, next, entries, diffSum{From: a.Version, To: b.Version}, sumOnly, asJSON)
+			})
+		},
+	}
+	p.register(cmd)
+	cmd.Flags().Uint64Var(&from, "from", 0, "version to compare from (default: the newest)")
+	cmd.Flags().Uint64Var(&to, "to", 0, "version to compare with (default: what topology publish would publish)")
+	cmd.Flags().StringVar(&population, "population", "", "file of tenants, as cellwall place takes it, - for standard input")
+	cmd.Flags().BoolVar(&sumOnly, "sum", false, "print the sum alone")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, the last of which is the sum")
+	return cmd
+}
+
+// compared is the two topologies of a diff.
+func (f *directoryFlags) compared(ctx context.Context, d *desk, p *draft, cell string, from, to uint64) (a, b directory.Topology, err error) {
+	newest, err := d.newest(ctx, cell)
+	switch {
+	case err != nil:
+		return a, b, err
+	case newest == nil:
+		return a, b, usagef("cell %q has no topology yet, so that nobody can move", cell)
+	}
+	a = *newest
+	if from > 0 {
+		if a, err = d.Topology(ctx, cell, from); err != nil {
+			return a, b, err
+		}
+	}
+	if to > 0 {
+		b, err = d.Topology(ctx, cell, to)
+		return a, b, err
+	}
+	fleet, err := f.loadFleet()
+	if err != nil {
+		return a, b, err
+	}
+	c, err := fleetCell(fleet, cell)
+	if err != nil {
+		return a, b, err
+	}
+	b, err = p.next(fleet, c, newest.Version, newest)
+	return a, b, err
+}
+
+// placer computes subsets by a topology that need not be published.
+func (d *desk) placer(ctx context.Context, t directory.Topology) (*directory.Placer, error) {
+	key, err := d.keys(ctx, t.Cell, t.KeyVersion)
+	if err != nil {
+		return nil, err
+	}
+	return t.Placer(key)
+}
+
+// filePopulationOf is tenants of a file in place of a directory's.
+type filePopulationOf struct{ tenants []string }
+
+func (p *filePopulationOf) entries(cell string) iter.Seq2[directory.Entry, error] {
+	return func(yield func(directory.Entry, error) bool) {
+		for _, id := range p.tenants {
+			if !yield(directory.Entry{Tenant: id, Cell: cell}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (f *directoryFlags) printDiff(old, next *directory.Placer, entries iter.Seq2[directory.Entry, error], sum diffSum, sumOnly, asJSON bool) error {
+	out := bufio.NewWriter(f.out)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	counted, err := directory.Diff(old, next, entries, func(m directory.Move) {
+		// What out could not write, Flush tells.
+		switch {
+		case sumOnly:
+		case asJSON:
+			_ = lines.Encode(diffMove(m))
+		default:
+			fmt.Fprintf(out, "%s\t%s → %s\n", shown(m.Tenant), strings.Join(m.From, " "), strings.Join(m.To, " "))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	sum.Tenants, sum.Moving, sum.Seats, sum.Moved, sum.Minimum = counted.Tenants, counted.Moving, counted.Seats, counted.Moved, counted.Minimum
+	if asJSON {
+		_ = lines.Encode(sum)
+	} else {
+		fmt.Fprintf(out, "topology %d → %d: %d of %d tenants move (%s), with %d of %d seats; the minimum is %.0f\n", sum.From, sum.To,
+			sum.Moving, sum.Tenants, percentOf(uint64(sum.Moving), uint64(sum.Tenants)), sum.Moved, sum.Seats, math.Ceil(sum.Minimum))
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write the difference: %w", err)
+	}
+	return nil
+}
+
+// migrateReport is the JSON form of topology migrate.
+type migrateReport struct {
+	Cell    string          `json:"cell"`
+	To      uint64          `json:"toVersion"`
+	Placed  int             `json:"placed"` // tenants on the version, now or before
+	Skipped []skippedTenant `json:"skipped"`
+}
+
+type skippedTenant struct {
+	Tenant string `json:"tenant"`
+	Why    string `json:"why"`
+}
+
+func topologyMigrate(f *directoryFlags) *cobra.Command {
+	var to uint64
+	var batch int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "migrate CELL",
+		Short: "Move a cell's tenants to a version of its topology, in batches, by compare-and-set",
+		Long: `Move the tenants of a cell to a version of its topology, by default the newest: each by compare-and-set,
+after every shard of its new subset holds it. It may be interrupted at any time; the same command goes on
+with those who are left.
+
+Exit status 3 when tenants were left where they are, each with its reason: being signed up or moved, or a
+size class or pin that the version does not have. With shard.state.mode home, too, with nobody migrated: a
+tenant's state lies on its shards, so that it needs a move.`,
+		Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if batch < 1 || batch > 10000 {
+				return usagef("--batch %d: want 1 to 10000 tenants", batch)
+			}
+			fleet, err := f.loadFleet()
+			if err != nil {
+				return err
+			}
+			return f.with(ctx, func(d *desk) error {
+				newest, err := d.newest(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case newest == nil:
+					return usagef("cell %q has no topology: publish one first", args[0])
+				case to == 0:
+					to = newest.Version
+				}
+				if err := d.keyed(ctx); err != nil {
+					return err
+				}
+				m := directory.Migration{Cell: args[0], To: to, Stateful: statefulShards(fleet)}
+				r, err := f.migrate(ctx, d, m, batch)
+				if err != nil {
+					return err
+				}
+				return f.printMigrated(r, asJSON)
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&to, "to", 0, "version (default: the newest)")
+	cmd.Flags().IntVar(&batch, "batch", 100, "tenants between two lines of progress, 1 to 10000")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (f *directoryFlags) migrate(ctx context.Context, d *desk, m directory.Migration, batch int) (migrateReport, error) {
+	r := migrateReport{Cell: m.Cell, To: m.To, Skipped: []skippedTenant{}}
+	for after := ""; ; {
+		page, err := d.Migrate(ctx, m, after, batch, d.change())
+		if err != nil {
+			return r, err
+		}
+		r.Placed += page.Moved
+		for _, s := range page.Skipped {
+			r.Skipped = append(r.Skipped, skippedTenant{s.Tenant, s.Why.Error()})
+		}
+		fmt.Fprintf(f.err, "on topology %d: %s, left: %d\n", m.To, count(r.Placed, "tenant"), len(r.Skipped))
+		if after = page.Next; after == "" {
+			return r, nil
+		}
+	}
+}
+
+func (f *directoryFlags) printMigrated(r migrateReport, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = f.json(r)
+	} else {
+		_, err = fmt.Fprintf(f.out, "cell %s: %s on topology %d, %d left\n", r.Cell, count(r.Placed, "tenant"), r.To, len(r.Skipped))
+	}
+	if err != nil || len(r.Skipped) == 0 {
+		return err
+	}
+	for _, s := range slices.Clip(r.Skipped) {
+		fmt.Fprintf(f.err, "%s: %s\n", shown(s.Tenant), s.Why)
+	}
+	return foundf("%s could not be migrated", count(len(r.Skipped), "tenant"))
+}

@@ -1,0 +1,235 @@
+package directorytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+func withTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
+}
+
+// What a tenant takes of its cell follows each of its changes.
+func countersFollow(t *testing.T, r rules) {
+	check := func(cell string, load directory.Rate, tenants int64, pinned map[string]directory.Rate) {
+		t.Helper()
+		r.cellIs(t, directory.Cell{Name: cell, Load: load, Tenants: tenants, Pinned: pinned})
+	}
+	placed := func(version uint64, tenants int64) {
+		t.Helper()
+		if top, err := r.Topology(t.Context(), "eu-1", version); err != nil || top.Tenants != tenants {
+			t.Errorf("topology %d has %d tenants, %v; want %d", version, top.Tenants, err, tenants)
+		}
+	}
+	e := r.create(t, entry("acme", directory.Active))
+	check("eu-1", 1500, 1, nil)
+	placed(3, 1)
+	e = r.replace(t, e, "pin", func(e *directory.Entry) { e.Pins = []string{"s01", "s02"} })
+	check("eu-1", 1500, 1, map[string]directory.Rate{"s01": 750, "s02": 750})
+	e = r.replace(t, e, "grow", func(e *directory.Entry) { e.Load, e.Topology = 3001, 2 })
+	check("eu-1", 3001, 1, map[string]directory.Rate{"s01": 1501, "s02": 1501})
+	placed(3, 0)
+	placed(2, 1)
+	e = r.replace(t, e, "move", func(e *directory.Entry) { e.State = directory.Moving })
+	check("eu-1", 3001, 1, map[string]directory.Rate{"s01": 1501, "s02": 1501})
+	e = r.replace(t, e, "moved", func(e *directory.Entry) {
+		e.State, e.Cell, e.Pins, e.Topology = directory.Active, "us-1", []string{"s03"}, 3
+	})
+	check("eu-1", 0, 0, nil)
+	placed(2, 0)
+	check("us-1", 3001, 1, map[string]directory.Rate{"s03": 3001})
+	r.replace(t, e, "unpin", func(e *directory.Entry) { e.Pins = nil })
+	check("us-1", 3001, 1, nil)
+}
+
+func cellChanges(t *testing.T, r rules) {
+	add := func(c directory.Cell, operation string) error {
+		_, err := r.AddCell(t.Context(), c, change(operation))
+		return err
+	}
+	cell := directory.Cell{Name: "ap-1", Headroom: 30, Open: true, Capacity: 5, Topology: 9}
+	if err := add(cell, "add"); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.cell(t, "ap-1"); c.Open || c.Capacity != 0 || c.Topology != 0 {
+		t.Errorf("a stamped cell is %+v, want it closed", c)
+	}
+	if err := add(cell, "add"); err != nil {
+		t.Errorf("repeated: %v", err)
+	}
+	wantIs(t, add(cell, "another"), directory.ErrCellExists)
+	wantIs(t, add(directory.Cell{Name: ""}, "nameless"), directory.ErrInvalid)
+	wantIs(t, add(directory.Cell{Name: "x", Headroom: 91}, "headroom"), directory.ErrInvalid)
+
+	open := func(name string, capacity directory.Rate, operation string) error {
+		_, err := r.OpenCell(t.Context(), name, capacity, 0, 30, change(operation))
+		return err
+	}
+	wantIs(t, open("ap-1", 0, "without capacity"), directory.ErrInvalid)
+	wantIs(t, open("nowhere", 1000, "nowhere"), directory.ErrUnknownCell)
+	if err := open("ap-1", 10_000, "open"); err != nil {
+		t.Fatal(err)
+	}
+	if err := open("ap-1", 10_000, "open"); err != nil {
+		t.Errorf("repeated: %v", err)
+	}
+	wantIs(t, open("ap-1", 20_000, "open"), directory.ErrReused)
+	if c := r.cell(t, "ap-1"); !c.Open || c.Limit() != 7_000 {
+		t.Errorf("open %t, limit %v; want 7", c.Open, c.Limit())
+	}
+	if _, err := r.CloseCell(t.Context(), "ap-1", change("close")); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := r.CellHistory(t.Context(), "ap-1", 0, 10)
+	if err != nil || len(lines) != 3 || lines[1].By != "ann" || !lines[1].After.Open || lines[2].After.Open {
+		t.Errorf("history %+v, %v; want added, opened, closed", lines, err)
+	}
+}
+
+func unknown(t *testing.T, r rules) {
+	for name, c := range map[string]struct {
+		edit func(*directory.Entry)
+		want error
+	}{
+		"cell":       {func(e *directory.Entry) { e.Cell = "nowhere" }, directory.ErrUnknownCell},
+		"slot":       {func(e *directory.Entry) { e.Slot = 1 }, directory.ErrInvalid},
+		"pin":        {func(e *directory.Entry) { e.Pins = []string{"s09"} }, directory.ErrInvalid},
+		"size":       {func(e *directory.Entry) { e.Size = "shark" }, directory.ErrInvalid},
+		"topology":   {func(e *directory.Entry) { e.Topology = 4 }, directory.ErrUnknownTopology},
+		"far moving": {func(e *directory.Entry) { e.State = directory.Moving }, directory.ErrState},
+	} {
+		e := entry("acme", directory.Active)
+		c.edit(&e)
+		_, err := r.Create(t.Context(), e, change("op"))
+		wantIs(t, err, c.want)
+		if _, err := r.Get(t.Context(), "acme"); !errors.Is(err, directory.ErrNotFound) {
+			t.Errorf("unknown %s: the tenant is there, %v", name, err)
+		}
+	}
+	for _, c := range []directory.Change{{By: "ann"}, {Operation: "op"}, {Operation: "op", By: "a\xff"}, {Operation: "op", By: "ann", Why: string(make([]byte, 1025))}} {
+		_, err := r.Create(t.Context(), entry("acme", directory.Active), c)
+		wantIs(t, err, directory.ErrInvalid)
+	}
+	_, err := r.Replace(t.Context(), directory.Entry{}, entry("acme", directory.Active), change("op"))
+	wantIs(t, err, directory.ErrInvalid)
+	e := r.create(t, entry("acme", directory.Active))
+	_, err = r.Replace(t.Context(), e, entry("another", directory.Active), change("op"))
+	wantIs(t, err, directory.ErrInvalid)
+}
+
+// closeAll closes the cells of Fill.
+func (r rules) closeAll(t *testing.T) {
+	t.Helper()
+	for _, cell := range []string{"eu-1", "us-1"} {
+		if _, err := r.CloseCell(t.Context(), cell, change("close "+cell)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func slotted(cell string, version, slots uint64) directory.Topology {
+	t := topology(cell, version)
+	t.Slots = slots
+	return t
+}
+
+// Sign-ups at once for nearly all slots: each gets its own, and one more is told that none is left.
+func slotsUnique(t *testing.T, r rules) {
+	const slots = 60
+	r.closeAll(t)
+	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10_000)
+	publish(t, r.Directory, slotted("ap-1", 1, slots))
+	d, err := directory.Open(t.Context(), newFaulty(t, r.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	taken := map[uint64]string{}
+	refused := 0
+	var wg sync.WaitGroup
+	for i := range slots + 10 {
+		wg.Go(func() {
+			tenant := fmt.Sprint("t", i)
+			e, err := persist(func() (directory.Entry, error) {
+				return d.Place(t.Context(), directory.SignUp{Tenant: tenant, Load: 1}, change(tenant))
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && (taken[e.Slot] != "" || e.Slot < 1 || e.Slot > slots):
+				t.Errorf("%s has slot %d, like %q", tenant, e.Slot, taken[e.Slot])
+			case err == nil:
+				taken[e.Slot] = tenant
+			case errors.Is(err, directory.ErrNoSlot):
+				refused++
+			default:
+				t.Errorf("%s: %v", tenant, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(taken) != slots {
+		t.Errorf("%d slots are taken and %d sign-ups refused; want %d", len(taken), refused, slots)
+	}
+}
+
+// A slot that was given back rests for SlotQuarantine.
+func slotsRest(t *testing.T, r rules) {
+	r.closeAll(t)
+	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10)
+	publish(t, r.Directory, slotted("ap-1", 1, 1))
+	e := r.place(t, directory.SignUp{Tenant: "acme", Load: 1})
+	for _, state := range []directory.State{directory.Active, directory.Moving, directory.Active} {
+		e = r.replace(t, e, fmt.Sprint("step ", e.Epoch), func(x *directory.Entry) {
+			x.State = state
+			if e.State == directory.Moving {
+				x.Cell, x.Slot, x.Topology = "eu-1", 0, 3
+			}
+		})
+	}
+	c := change("sign up next")
+	place := func() (directory.Entry, error) {
+		return r.Place(t.Context(), directory.SignUp{Tenant: "next", Load: 1}, c)
+	}
+	_, err := place()
+	wantIs(t, err, directory.ErrNoSlot)
+	c.At = at.Add(directory.SlotQuarantine - 1)
+	_, err = place()
+	wantIs(t, err, directory.ErrNoSlot)
+	c.At = at.Add(directory.SlotQuarantine)
+	if e, err := place(); err != nil || e.Slot != 1 {
+		t.Errorf("after the quarantine: slot %d, %v", e.Slot, err)
+	}
+}
+
+// The one slot that is free is found, wherever it lies, and taken once.
+func lastSlot(t *testing.T, r rules) {
+	const slots = 300
+	r.closeAll(t)
+	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10)
+	publish(t, r.Directory, slotted("ap-1", 1, slots))
+	var entries []directory.Entry
+	for i := range slots - 1 {
+		entries = append(entries, directory.Entry{Tenant: fmt.Sprint("t", i), Cell: "ap-1", State: directory.Active, Topology: 1, Slot: uint64(i) + 2})
+	}
+	if got, err := r.Enrol(t.Context(), entries, change("enrol")); err != nil || got.Created != slots-1 {
+		t.Fatalf("%d created, %v", got.Created, err)
+	}
+	if e := r.place(t, directory.SignUp{Tenant: "last", Load: 1}); e.Slot != 1 {
+		t.Errorf("slot %d, want 1", e.Slot)
+	}
+	_, err := r.Place(t.Context(), directory.SignUp{Tenant: "late", Load: 1}, change("late"))
+	wantIs(t, err, directory.ErrNoSlot)
+	taken := directory.Entry{Tenant: "late", Cell: "ap-1", State: directory.Active, Topology: 1, Slot: 7}
+	_, err = r.Create(t.Context(), taken, change("late"))
+	wantIs(t, err, directory.ErrSlotTaken)
+	if _, err := r.Get(t.Context(), "late"); !errors.Is(err, directory.ErrNotFound) {
+		t.Errorf("the tenant that found no slot: %v", err)
+	}
+}

@@ -1,0 +1,217 @@
+package directorytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// residence signs up acme, whose entry has epoch 2 then.
+func (r rules) residence(t *testing.T) (*directory.Residence, directory.Holder, directory.Entry) {
+	t.Helper()
+	h := directory.NewMemoryHolder()
+	res := directory.NewResidence(r.Directory, h, keys)
+	e, err := res.SignUp(t.Context(), directory.SignUp{Tenant: "acme", Load: 1000}, change("sign up"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, h, e
+}
+
+// verb is one change by hand.
+type verb struct {
+	name string
+	do   func(context.Context, uint64, directory.Change) (directory.Entry, error)
+	want func(directory.Entry) bool
+}
+
+func verbs(res *directory.Residence) []verb {
+	return []verb{
+		{"pin", func(ctx context.Context, expect uint64, c directory.Change) (directory.Entry, error) {
+			return res.Pin(ctx, "acme", []string{"s03", "s01"}, expect, c)
+		}, func(e directory.Entry) bool { return slices.Equal(e.Pins, []string{"s03", "s01"}) }},
+		{"suspend", func(ctx context.Context, expect uint64, c directory.Change) (directory.Entry, error) {
+			return res.Suspend(ctx, "acme", expect, c)
+		}, func(e directory.Entry) bool { return e.State == directory.Suspended }},
+		{"resume", func(ctx context.Context, expect uint64, c directory.Change) (directory.Entry, error) {
+			return res.Resume(ctx, "acme", expect, c)
+		}, func(e directory.Entry) bool { return e.State == directory.Active }},
+		{"unpin", func(ctx context.Context, expect uint64, c directory.Change) (directory.Entry, error) {
+			return res.Unpin(ctx, "acme", expect, c)
+		}, func(e directory.Entry) bool { return e.Pins == nil }},
+		{"resize", func(ctx context.Context, expect uint64, c directory.Change) (directory.Entry, error) {
+			return res.Resize(ctx, "acme", "whale", 5000, expect, c)
+		}, func(e directory.Entry) bool { return e.Size == "whale" && e.Load == 5000 }},
+	}
+}
+
+func operate(t *testing.T, r rules) {
+	res, h, e := r.residence(t)
+	for i, v := range verbs(res) {
+		expect := uint64(0)
+		if i%2 == 1 {
+			expect = e.Epoch
+		}
+		got, err := v.do(t.Context(), expect, change(v.name))
+		if err != nil || !v.want(got) || got.Epoch != e.Epoch+1 {
+			t.Fatalf("%s: %+v, %v", v.name, got, err)
+		}
+		e = got
+		served(t, res, h, "acme")
+		subset, err := res.Subset(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(subset)
+		if held := holders(t, h, "acme"); e.Cell == "eu-1" && !slices.Equal(held, subset) {
+			t.Errorf("after %s %v hold it, want %v", v.name, held, subset)
+		}
+	}
+}
+
+// Each verb is found done when it is repeated at once, with or without an epoch, and with the epoch also
+// after all others.
+func operateRepeated(t *testing.T, r rules) {
+	res, _, e := r.residence(t)
+	done := []directory.Entry{}
+	for _, v := range verbs(res) {
+		first, err := v.do(t.Context(), e.Epoch, change(v.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, expect := range []uint64{0, e.Epoch} {
+			again, err := v.do(t.Context(), expect, change(v.name))
+			if diff := cmp.Diff(first, again); err != nil || diff != "" {
+				t.Errorf("%s repeated, expecting %d: %v (-want +got):\n%s", v.name, expect, err, diff)
+			}
+		}
+		done = append(done, first)
+		e = first
+	}
+	for i, v := range verbs(res) {
+		again, err := v.do(t.Context(), done[i].Epoch-1, change(v.name))
+		if diff := cmp.Diff(done[i], again); err != nil || diff != "" {
+			t.Errorf("%s repeated after all: %v (-want +got):\n%s", v.name, err, diff)
+		}
+	}
+	if now, err := r.Get(t.Context(), "acme"); err != nil || now.Epoch != e.Epoch {
+		t.Errorf("epoch %d, %v; want %d", now.Epoch, err, e.Epoch)
+	}
+	_, err := res.Suspend(t.Context(), "acme", 0, change("resize"))
+	wantIs(t, err, directory.ErrReused)
+}
+
+func operateRefuses(t *testing.T, r rules) {
+	res, h, e := r.residence(t)
+	held := holders(t, h, "acme")
+	cell := r.cell(t, e.Cell)
+	c := change("op")
+	try := func(name string, want error, do func() (directory.Entry, error)) {
+		t.Helper()
+		if _, err := do(); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		r.unchanged(t, e, cell)
+		if got := holders(t, h, "acme"); !slices.Equal(got, held) {
+			t.Errorf("%s: %v hold it, want %v", name, got, held)
+		}
+	}
+	ctx := t.Context()
+	try("pins outside", directory.ErrInvalid, func() (directory.Entry, error) { return res.Pin(ctx, "acme", []string{"s01", "s09"}, 0, c) })
+	try("no pins", directory.ErrInvalid, func() (directory.Entry, error) { return res.Pin(ctx, "acme", nil, 0, c) })
+	try("a pin twice", directory.ErrInvalid, func() (directory.Entry, error) { return res.Pin(ctx, "acme", []string{"s01", "s01"}, 0, c) })
+	try("a size that is not there", directory.ErrInvalid, func() (directory.Entry, error) { return res.Resize(ctx, "acme", "shark", 1, 0, c) })
+	try("an epoch behind", directory.ErrStale, func() (directory.Entry, error) { return res.Suspend(ctx, "acme", 1, c) })
+	try("an epoch ahead", directory.ErrStale, func() (directory.Entry, error) { return res.Suspend(ctx, "acme", 3, c) })
+	try("not suspended", directory.ErrState, func() (directory.Entry, error) { return res.Resume(ctx, "acme", 0, c) })
+	try("not pinned", directory.ErrState, func() (directory.Entry, error) { return res.Unpin(ctx, "acme", 0, c) })
+	try("nobody", directory.ErrNotFound, func() (directory.Entry, error) { return res.Suspend(ctx, "nobody", 0, c) })
+	try("not by anyone", directory.ErrInvalid, func() (directory.Entry, error) { return res.Suspend(ctx, "acme", 0, directory.Change{Operation: "op"}) })
+}
+
+// Tenants come to the new version in pages, also when a page is done twice, with those who cannot left.
+func migrate(t *testing.T, r rules) {
+	res, h, _ := r.residence(t)
+	const n = 20
+	for i := range n {
+		e := entry(fmt.Sprintf("t%02d", i), directory.Active)
+		if i == 3 {
+			e.State = directory.Placing
+		}
+		if i == 5 {
+			e.Pins = []string{"s08"}
+		}
+		e = r.create(t, e)
+		if i == 4 {
+			r.replace(t, e, "move", func(e *directory.Entry) { e.State = directory.Moving })
+		}
+	}
+	top := slotted("eu-1", 4, 1000)
+	top.Shards = top.Shards[:7]
+	publish(t, r.Directory, top)
+	skipped := map[string]error{}
+	for after, more := "", true; more; {
+		var page directory.Migrated
+		for range 2 { // the second time as after a crash
+			var err error
+			if page, err = res.Migrate(t.Context(), directory.Migration{Cell: "eu-1", To: 4}, after, 6, change("migrate")); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range page.Skipped {
+				skipped[s.Tenant] = s.Why
+			}
+		}
+		after, more = page.Next, page.Next != ""
+	}
+	if len(skipped) != 3 || !errors.Is(skipped["t03"], directory.ErrState) || !errors.Is(skipped["t04"], directory.ErrState) || !errors.Is(skipped["t05"], directory.ErrInvalid) {
+		t.Errorf("skipped %v, want t03, t04 and t05", skipped)
+	}
+	slots := map[uint64]bool{}
+	on := 0
+	entries, err := r.ListCell(t.Context(), "eu-1", "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if skipped[e.Tenant] != nil {
+			continue
+		}
+		on++
+		if e.Topology != 4 || e.Slot == 0 || slots[e.Slot] {
+			t.Errorf("%s is on topology %d with slot %d", e.Tenant, e.Topology, e.Slot)
+		}
+		slots[e.Slot] = true
+		served(t, res, h, e.Tenant)
+	}
+	if now, err := r.Topology(t.Context(), "eu-1", 4); err != nil || now.Tenants != int64(on) {
+		t.Errorf("topology 4 has %d tenants, %v; want %d", now.Tenants, err, on)
+	}
+}
+
+func migrateRefuses(t *testing.T, r rules) {
+	res, _, e := r.residence(t)
+	cell := r.cell(t, e.Cell)
+	for name, c := range map[string]struct {
+		m    directory.Migration
+		want error
+	}{
+		"state on the shards": {directory.Migration{Cell: e.Cell, To: 2, Stateful: true}, directory.ErrHome},
+		"no such version":     {directory.Migration{Cell: e.Cell, To: 9}, directory.ErrUnknownTopology},
+	} {
+		if _, err := res.Migrate(t.Context(), c.m, "", 10, change("migrate")); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if _, err := r.Retire(t.Context(), e.Cell, 2, change("retire")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := res.Migrate(t.Context(), directory.Migration{Cell: e.Cell, To: 2}, "", 10, change("migrate"))
+	wantIs(t, err, directory.ErrRetired)
+	r.unchanged(t, e, cell)
+}

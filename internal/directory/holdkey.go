@@ -1,0 +1,21 @@
+package directory
+
+// famHolding is the family of a Holding in DynamoDB:
+//
+//	TENANT#<id>    HOLDS            in the shard's own table
+//	TENANT#<id>    HOLDS#<shard>    in the cell's store, where shards have no table
+const famHolding = "HOLDS"
+
+// HoldingEpoch is the attribute, a number, that has a Holding's epoch.
+const HoldingEpoch = "epoch"
+
+// TenantPartition is the partition key of whatever a table keeps of one tenant.
+func TenantPartition(tenant string) string { return tenantPart + tenant }
+
+// HoldingKey is the key of a Holding in the shard's own table.
+func HoldingKey(tenant string) Key { return Key{tenantPart + tenant, famHolding} }
+
+// SharedHoldingKey is the key of a shard's Holding in the store of its cell, for shards without a table.
+func SharedHoldingKey(tenant, shard string) Key {
+	return Key{tenantPart + tenant, famHolding + "#" + shard}
+}

@@ -1,0 +1,92 @@
+package shardkit
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Headers that a router sets for a shard. It lets none of them through from a client.
+const (
+	HeaderTenant = "Cellwall-Tenant" // the tenant's id, percent-encoded
+	HeaderEpoch  = "Cellwall-Epoch"  // the epoch of the entry by which the router chose, decimal
+	HeaderShard  = "Cellwall-Shard"  // the shard that is meant
+	// HeaderSecret proves, where a network does not, that a request comes from the router.
+	HeaderSecret = "Cellwall-Secret"
+)
+
+const maxTenant = 128 // bytes
+
+// call is what the router said of a request.
+type call struct {
+	tenant string
+	epoch  uint64
+	shard  string
+}
+
+var errHeaders = errors.New("the request does not say once and validly whom it is for")
+
+func parseCall(h http.Header) (c call, err error) {
+	var values [3]string
+	for i, name := range []string{HeaderTenant, HeaderEpoch, HeaderShard} {
+		all := h.Values(name)
+		if len(all) != 1 || all[0] == "" {
+			return call{}, errHeaders
+		}
+		values[i] = all[0]
+	}
+	tenant, ok := decodeTenant(values[0])
+	if !ok {
+		return call{}, errHeaders
+	}
+	epoch, err := strconv.ParseUint(values[1], 10, 64)
+	if err != nil || strconv.FormatUint(epoch, 10) != values[1] { // no sign, no zeros in front
+		return call{}, errHeaders
+	}
+	return call{tenant, epoch, values[2]}, nil
+}
+
+// shows says whether the request shows the secret, in a time that tells nothing about it.
+func shows(h http.Header, secret string) bool {
+	all := h.Values(HeaderSecret)
+	if len(all) != 1 {
+		return false
+	}
+	got, want := sha256.Sum256([]byte(all[0])), sha256.Sum256([]byte(secret))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// decodeTenant reads a tenant's id of 1 to 128 bytes of UTF-8, in which every byte other than an
+// unreserved character of RFC 3986 stands as % and two upper-case hexadecimal digits. No other spelling
+// is taken: two spellings of one tenant would be a way around whatever compares them.
+func decodeTenant(header string) (id string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(header); i++ {
+		c := header[i]
+		switch {
+		case unreserved(c):
+			b.WriteByte(c)
+		case c == '%' && i+2 < len(header):
+			high, low := strings.IndexByte(hex, header[i+1]), strings.IndexByte(hex, header[i+2])
+			if high < 0 || low < 0 || unreserved(byte(high<<4|low)) {
+				return "", false
+			}
+			b.WriteByte(byte(high<<4 | low))
+			i += 2
+		default:
+			return "", false
+		}
+	}
+	id = b.String()
+	return id, id != "" && len(id) <= maxTenant && utf8.ValidString(id)
+}
+
+const hex = "0123456789ABCDEF"
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}

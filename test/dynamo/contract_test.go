@@ -1,0 +1,116 @@
+package dynamo
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"cellwall.dev/cellwall/internal/adapter/dynamodir"
+	"cellwall.dev/cellwall/internal/adapter/dynamohold"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/directory/directorytest"
+)
+
+func TestContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole contract takes minutes on the emulator: left out by -short")
+	}
+	directorytest.Home(t, func(t *testing.T) directory.Home { return open(t, nil) })
+}
+
+// persistent has an SDK client repeat reads for as long as this package's lines are bad; writes are
+// repeated by the directory itself.
+func persistent(c *aws.Config) {
+	c.Retryer = func() aws.Retryer {
+		return retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxAttempts, o.RateLimiter = tries, ratelimit.None
+			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return time.Millisecond, nil })
+		})
+	}
+}
+
+// tries is so many that, of a thousand million requests over a line of which a third fail, none fails for
+// good.
+const tries = 20
+
+func TestBadLine(t *testing.T) {
+	l := newLine(t, faults{delay: 50, throttle: 5, lose: 5, drop: 15})
+	directorytest.BadLine(t, func(t *testing.T) directory.Home {
+		return open(t, func(c *aws.Config) { l.config(c); persistent(c) }, dynamodir.WithAttempts(tries))
+	})
+	if l.dropped.Load() == 0 || l.lost.Load() == 0 || l.throttled.Load() == 0 {
+		t.Error("the line was not bad")
+	}
+}
+
+// places gives each shard a table of its own, or all of them one.
+type places struct {
+	t      *testing.T
+	client dynamohold.Client
+	shared string
+
+	mu   sync.Mutex
+	name map[string]string
+}
+
+func (p *places) find(cell, shard string) (dynamohold.Place, error) {
+	if p.shared != "" {
+		return dynamohold.Place{Client: p.client, Table: p.shared, Shared: cell + "." + shard}, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := cell + "\x00" + shard
+	if p.name[id] == "" {
+		p.name[id] = newTable(p.t)
+	}
+	return dynamohold.Place{Client: p.client, Table: p.name[id]}, nil
+}
+
+func TestHolder(t *testing.T) {
+	for kind, shared := range map[string]bool{"OwnTables": false, "SharedTable": true} {
+		t.Run(kind, func(t *testing.T) {
+			directorytest.Holder(t, func(t *testing.T) directory.Holder {
+				p := &places{t: t, client: dynamodb.NewFromConfig(emulator.Config(t, account, region)), name: map[string]string{}}
+				if shared {
+					p.shared = newTable(t)
+				}
+				return dynamohold.New(p.find)
+			})
+		})
+	}
+}
+
+// Holding and releasing may be repeated by the SDK as they are.
+func TestHolderOnABadLine(t *testing.T) {
+	l := newLine(t, faults{delay: 20, throttle: 10, lose: 10, drop: 20})
+	config := emulator.Config(t, account, region)
+	l.config(&config)
+	persistent(&config)
+	table := newTable(t)
+	h := dynamohold.New(func(string, string) (dynamohold.Place, error) {
+		return dynamohold.Place{Client: dynamodb.NewFromConfig(config), Table: table}, nil
+	})
+	for epoch := uint64(1); epoch <= 30; epoch++ {
+		one := directory.Holding{Tenant: "acme", Epoch: epoch}
+		if err := h.Hold(t.Context(), "eu-1", "s01", one); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, err := h.Held(t.Context(), "eu-1", "s01", "acme"); err != nil || !ok || got != one {
+			t.Fatalf("held %+v, %t, %v; want epoch %d", got, ok, err, epoch)
+		}
+		if epoch%3 > 0 {
+			continue
+		}
+		if err := h.Release(t.Context(), "eu-1", "s01", one); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := h.Held(t.Context(), "eu-1", "s01", "acme"); err != nil || ok {
+			t.Fatalf("held after release at %d: %t, %v", epoch, ok, err)
+		}
+	}
+}
