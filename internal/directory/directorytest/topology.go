@@ -231,7 +231,30 @@ func access(t *testing.T, r rules) {
 		t.Errorf("%d changes of tenants and %d of cells, want 1 and 10", changes, cells)
 	}
 	wantIs(t, r.NoteAccess(t.Context(), "", "tenant show", change("op")), directory.ErrInvalid)
+	listing(t, r)
 	wantIs(t, r.NoteAccess(t.Context(), "acme", "tenant show", directory.Change{Operation: "op"}), directory.ErrInvalid)
+}
+
+// A listing is one record, of the operator and of no tenant.
+func listing(t *testing.T, r rules) {
+	c := change("list")
+	c.By = "eve"
+	for range 2 { // noted once, however often it is repeated
+		if err := r.NoteListing(t.Context(), "tenant list --cell eu-1", c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []directory.Access{{By: "eve", What: "tenant list --cell eu-1", Why: "because", At: c.At, Operation: "list"}}
+	done, mark, err := r.DoneBy(t.Context(), "eve", directory.Mark{}, 10)
+	if diff := cmp.Diff(want, done.Accesses); err != nil || diff != "" {
+		t.Errorf("by operator: %v (-want +got):\n%s", err, diff)
+	}
+	if done, _, err = r.DoneBy(t.Context(), "eve", mark, 10); err != nil || len(done.Accesses) > 0 {
+		t.Errorf("after the listing: %+v, %v", done.Accesses, err)
+	}
+	wantIs(t, r.NoteListing(t.Context(), "", c), directory.ErrInvalid)
+	wantIs(t, r.NoteListing(t.Context(), "\xff", c), directory.ErrInvalid)
+	wantIs(t, r.NoteListing(t.Context(), "tenant list", directory.Change{Operation: "op"}), directory.ErrInvalid)
 }
 
 func news(t *testing.T, r rules) {
