@@ -232,7 +232,7 @@ func (d *desk) explain(err error) error {
 var (
 	refusals = []error{
 		directory.ErrNoHeadroom, directory.ErrNoSlot, directory.ErrSlotTaken, directory.ErrStale, directory.ErrExists,
-		directory.ErrCellExists, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
+		directory.ErrCellExists, directory.ErrZones, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
 		directory.ErrHome, directory.ErrNewer,
 	}
 	misuses = []error{
