@@ -306,6 +306,9 @@ func listing(t *testing.T, r rules) {
 	if done, _, err = r.DoneBy(t.Context(), "eve", mark, 10); err != nil || len(done.Accesses) > 0 {
 		t.Errorf("after the listing: %+v, %v", done.Accesses, err)
 	}
+	if of, err := r.Accesses(t.Context(), "eve", time.Time{}, 10); err != nil || len(of) > 0 {
+		t.Errorf("accesses to the tenant of that name: %+v, %v", of, err)
+	}
 	wantIs(t, r.NoteListing(t.Context(), "", c), directory.ErrInvalid)
 	wantIs(t, r.NoteListing(t.Context(), "\xff", c), directory.ErrInvalid)
 	wantIs(t, r.NoteListing(t.Context(), "tenant list", directory.Change{Operation: "op"}), directory.ErrInvalid)
