@@ -38,7 +38,8 @@ func cellOpen(f *directoryFlags) *cobra.Command {
 		Long: `Let a cell of the fleet take new tenants, up to its capacity less what is kept free. The capacity is what
 a load test measured for the whole cell, in requests per second; there is no default, since a guess would
 be found out by tenants. A cell that the directory does not know yet is added. Opening an open cell again
-changes its capacity.`,
+changes its capacity. Zones that the fleet added at the end come to the directory; exit status 3 when the
+fleet dropped one or has them in another order.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.create = true
@@ -69,6 +70,9 @@ changes its capacity.`,
 			}
 			return f.with(cmd.Context(), func(d *desk) error {
 				if err := d.know(cmd.Context(), cell); err != nil {
+					return err
+				}
+				if err := d.extend(cmd.Context(), cell); err != nil {
 					return err
 				}
 				opened, err := d.OpenCell(cmd.Context(), cell.Name, whole, one, keepFree, d.change())
@@ -216,5 +220,11 @@ func (d *desk) know(ctx context.Context, c fleet.Cell) error {
 	if errors.Is(err, directory.ErrCellExists) { // somebody else did
 		return nil
 	}
+	return err
+}
+
+// extend gives the directory the zones that the fleet's cell got since it was added.
+func (d *desk) extend(ctx context.Context, c fleet.Cell) error {
+	_, err := d.ExtendZones(ctx, c.Name, c.Zones, d.changePart("zones"))
 	return err
 }

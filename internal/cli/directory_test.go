@@ -89,8 +89,8 @@ func (o *office) refused(code int, words string, args ...string) {
 	}
 }
 
-// everything is all that the directory says of tenants, cells and topologies, by commands that keep no
-// record.
+// everything is all that the directory says of tenants, cells and topologies, by commands whose record is
+// not in what they say.
 func (o *office) everything() string {
 	o.Helper()
 	if _, err := os.Stat("d.db"); os.IsNotExist(err) {

@@ -206,6 +206,13 @@ func (d *desk) note(ctx context.Context, tenant, what string) error {
 	return d.NoteAccess(ctx, tenant, what, c)
 }
 
+// noteListing keeps the record that tenants were listed by hand, before the first is shown.
+func (d *desk) noteListing(ctx context.Context, what ...string) error {
+	c := d.change()
+	c.Operation = "cli-" + rand.Text()
+	return d.NoteListing(ctx, strings.Join(what, " "), c)
+}
+
 // explain turns the directory's refusals into exit statuses, and says how to go on after a failure.
 func (d *desk) explain(err error) error {
 	if err == nil {
@@ -225,7 +232,7 @@ func (d *desk) explain(err error) error {
 var (
 	refusals = []error{
 		directory.ErrNoHeadroom, directory.ErrNoSlot, directory.ErrSlotTaken, directory.ErrStale, directory.ErrExists,
-		directory.ErrCellExists, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
+		directory.ErrCellExists, directory.ErrZones, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
 		directory.ErrHome, directory.ErrNewer,
 	}
 	misuses = []error{

@@ -30,7 +30,8 @@ func shardTenants(f *directoryFlags) *cobra.Command {
 		Use:   "tenants CELL/SHARD",
 		Short: "List the tenants that a shard holds, and so whom it affects",
 		Long: `List the tenants that a shard holds, by what its own store says, and so whom it affects when it fails. The
-epoch is that since which it holds the tenant. With --json each line is an object. This is for operators.`,
+epoch is that since which it holds the tenant. With --json each line is an object. This is for operators, and that you
+looked is kept in the record that tenant history --operator prints.`,
 		Example: "  cellwall shard tenants eu-1/s07",
 		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,6 +55,9 @@ epoch is that since which it holds the tenant. With --json each line is an objec
 				}
 				if !known {
 					return usagef("no topology of cell %q names shard %q", cell, shard)
+				}
+				if err := d.noteListing(ctx, "shard tenants", args[0]); err != nil {
+					return err
 				}
 				out := bufio.NewWriter(f.out)
 				lines := json.NewEncoder(out)

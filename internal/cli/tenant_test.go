@@ -302,3 +302,31 @@ func TestTenantHistory(t *testing.T) {
 	o.refused(ExitUsage, "and not both", "tenant", "history", "acme", "--operator", "ann")
 	o.refused(ExitUsage, "not in the directory", "tenant", "history", "nobody")
 }
+
+// Listings are kept once each, by operator, and not with the tenants.
+func TestListingsAreKept(t *testing.T) {
+	o := openOffice(t)
+	o.must("tenant", "add", "acme")
+	before := len(lines[event](o, o.must("tenant", "history", "acme", "--json")))
+	for _, args := range [][]string{
+		{"tenant", "list"}, {"tenant", "list", "--cell", "eu-1", "--state", "active"}, {"tenant", "export"},
+		{"tenant", "export", "all.csv"}, {"shard", "tenants", "eu-1/s01"},
+		{"tenant", "list", "--cell", "eu-9"}, {"shard", "tenants", "eu-1/s99"}, // refused: nothing was seen
+	} {
+		o.bare(append(args, fileArg, "--by=eve", "--because=call 8")...)
+	}
+	var got []string
+	for _, e := range lines[event](o, o.must("tenant", "history", "--operator", "eve", "--json")) {
+		if e.Tenant != "" || e.Why != "call 8" || e.By != "eve" {
+			t.Errorf("kept %+v", e)
+		}
+		got = append(got, e.What)
+	}
+	want := []string{"looked: tenant list", "looked: tenant list --cell eu-1 --state active", "looked: tenant export", "looked: tenant export", "looked: shard tenants eu-1/s01"}
+	if !slices.Equal(got, want) {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+	if after := lines[event](o, o.must("tenant", "history", "acme", "--json")); len(after) != before+1 { // the history itself
+		t.Errorf("the tenant's history has %d lines, want %d: %+v", len(after), before+1, after)
+	}
+}

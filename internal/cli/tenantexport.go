@@ -22,7 +22,8 @@ func tenantExport(f *directoryFlags) *cobra.Command {
 		Use:   "export [FILE]",
 		Short: "Write all tenants as CSV or JSON lines, to a file or standard output",
 		Long: `Write all tenants as CSV or JSON lines, to a file or standard output. A tenant that is there during the
-whole of the export is in it exactly once, as it is at that moment.
+whole of the export is in it exactly once, as it is at that moment. That you exported them is kept in the
+record that tenant history --operator prints.
 
 A file grows beside its place, as FILE.part, and comes there when it is whole. An export to a file that was
 interrupted goes on where it stopped when the same command is given again.`,
@@ -40,6 +41,9 @@ interrupted goes on where it stopped when the same command is given again.`,
 			}
 			ctx := cmd.Context()
 			return f.with(ctx, func(d *desk) error {
+				if err := d.noteListing(ctx, "tenant export"); err != nil {
+					return err
+				}
 				say := f.progress("%d tenants written", progressEvery)
 				if file == "" {
 					_, err := d.Export(ctx, f.out, kind, "", func(n int, _ string) { say(n) })

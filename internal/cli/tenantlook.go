@@ -223,7 +223,8 @@ func tenantList(f *directoryFlags) *cobra.Command {
 		Long: `List tenants, all of them or by cell and state. With --json each line is an object.
 
 A tenant that is there during the whole of the listing is in it exactly once; with --cell or --state, one
-that changed in the last moments may be listed as it was.`,
+that changed in the last moments may be listed as it was. That you listed them is kept, once for the
+listing, in the record that tenant history --operator prints.`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -232,6 +233,7 @@ that changed in the last moments may be listed as it was.`,
 				return usagef("--state %s: want one of %v", state, states)
 			}
 			return f.with(ctx, func(d *desk) error {
+				what := []string{"tenant list"}
 				pages := func(after string, limit int) ([]directory.Entry, error) { return d.List(ctx, after, limit) }
 				switch {
 				case cell != "":
@@ -243,6 +245,15 @@ that changed in the last moments may be listed as it was.`,
 					pages = func(after string, limit int) ([]directory.Entry, error) {
 						return d.ListState(ctx, directory.State(state), after, limit)
 					}
+				}
+				if cell != "" {
+					what = append(what, "--cell", cell)
+				}
+				if state != "" {
+					what = append(what, "--state", state)
+				}
+				if err := d.noteListing(ctx, what...); err != nil {
+					return err
 				}
 				return f.printTenants(directory.Pages(pages), directory.State(state), asJSON)
 			})

@@ -223,11 +223,12 @@ func topologyPublish(f *directoryFlags) *cobra.Command {
 		Use:   "publish CELL",
 		Short: "Publish the next version of a cell's topology, as the fleet describes the cell",
 		Long: `Publish the next version of a cell's topology, as the fleet describes the cell; new tenants get it from
-then on. A cell that the directory does not know yet is added, closed.
+then on. A cell that the directory does not know yet is added, closed; zones that the fleet added at the
+end come to the directory.
 
 Refused with exit status 2: a shard named twice, two shards that are one, a zone that the cell does not
-have, a shard that is not in the fleet. With 3: no difference to the newest version, and a fleet that has
-lost a shard which a topology still names.`,
+have, a shard that is not in the fleet. With 3: no difference to the newest version, a fleet that has lost a
+shard which a topology still names, and one that dropped a zone of the cell or has them in another order.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.create = true
@@ -257,6 +258,9 @@ lost a shard which a topology still names.`,
 				}
 				if newest != nil && same(*newest, next) && d.operation != f.operation {
 					return foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version)
+				}
+				if err := d.extend(ctx, cell); err != nil {
+					return err
 				}
 				published, err := d.Publish(ctx, next, d.change())
 				if err != nil {

@@ -228,3 +228,36 @@ func TestShardTenants(t *testing.T) {
 		o.refused(ExitUsage, strings.TrimSpace(words), "shard", "tenants", shard)
 	}
 }
+
+// A zone that the fleet adds at the end is the cell's with the next topology; no other change of zones is.
+func TestZonesGrowWithTheFleet(t *testing.T) {
+	o := openOffice(t)
+	const was = "{name: eu-1, account: \"111111111111\", region: eu-west-1, zones: [a, b], shards: 6}"
+	fleetHas := func(zones string, shards int) {
+		now := strings.Replace(was, "[a, b], shards: 6", fmt.Sprintf("%s, shards: %d", zones, shards), 1)
+		o.write("fleet.yaml", strings.Replace(directoryFleet, was, now, 1))
+	}
+	for _, zones := range []string{"[a]", "[b, a]", "[c, a, b]", "[a, c, b]"} {
+		fleetHas(zones, 6)
+		o.refused(ExitFound, "another order", "topology", "publish", "eu-1", "--drain", "s06")
+		o.refused(ExitFound, "another order", "cell", "open", "eu-1", "--capacity", "50")
+	}
+	fleetHas("[a, b, c]", 7)
+	if out := o.must("topology", "publish", "eu-1"); !strings.Contains(out, "s07") {
+		t.Errorf("published %s", out)
+	}
+	has := func(want string) {
+		t.Helper()
+		withDirectory(t, func(ctx context.Context, d *directory.Directory) error {
+			c, err := d.Cell(ctx, "eu-1")
+			if got := strings.Join(c.Zones, " "); got != want {
+				t.Errorf("the cell has zones %s, want %s", got, want)
+			}
+			return err
+		})
+	}
+	has("a b c")
+	fleetHas("[a, b, c, d]", 7)
+	o.must("cell", "open", "eu-1", "--capacity", "50")
+	has("a b c d")
+}

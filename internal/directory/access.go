@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// Access is the record that somebody read or changed something of a tenant by hand.
+// Access is the record that somebody read or changed something of a tenant, or listed tenants, by hand.
 type Access struct {
-	Tenant    string    `json:"tenant"`
+	Tenant    string    `json:"tenant,omitempty"` // "" of a listing
 	By        string    `json:"by"`
 	What      string    `json:"what"` // for example "tenant show"
 	Why       string    `json:"why,omitempty"`
@@ -23,30 +24,50 @@ type Access struct {
 const timeKey = "20060102T150405.000000000Z" // as text in the order of time
 
 func accessKey(a Access) Key {
-	return Key{tenantPart + a.Tenant, famAccess + "#" + a.At.UTC().Format(timeKey) + "#" + a.Operation}
+	part := tenantPart + a.Tenant
+	if a.Tenant == "" {
+		part = operatorPart + a.By
+	}
+	return Key{part, famAccess + "#" + a.At.UTC().Format(timeKey) + "#" + a.Operation}
 }
 
 // NoteAccess keeps the record that c.By did what to the tenant by hand; whether the tenant exists does
 // not matter. Changes are in the history by themselves; note reads.
 func (d *Directory) NoteAccess(ctx context.Context, tenant, what string, c Change) error {
-	a := Access{tenant, c.By, what, c.Why, c.At.UTC(), c.Operation}
-	err := c.check()
-	switch {
-	case err == nil && !ValidTenant(tenant):
+	err := error(nil)
+	if !ValidTenant(tenant) {
 		err = fmt.Errorf("%w: a tenant id is 1 to %d bytes of UTF-8", ErrInvalid, maxTenant)
-	case err == nil && (what == "" || len(what) > maxWhy):
-		err = fmt.Errorf("%w: what was done: want 1 to %d bytes", ErrInvalid, maxWhy)
-	}
-	if err == nil {
-		err = d.write(ctx, Batch{c.Operation, []Op{Put(accessKey(a), 0, encode(a), byOperator(c.By))}})
-	}
-	if conflict := (*Conflict)(nil); errors.As(err, &conflict) {
-		return nil // noted before: the key names time and operation
+	} else {
+		err = d.noteAccess(ctx, tenant, what, c)
 	}
 	if err != nil {
 		return fmt.Errorf("note who used tenant %q: %w", tenant, err)
 	}
 	return nil
+}
+
+// NoteListing keeps the record that c.By listed tenants by hand: one for the listing, which what names, and
+// not one for each of its tenants, who may be a million. DoneBy returns it.
+func (d *Directory) NoteListing(ctx context.Context, what string, c Change) error {
+	if err := d.noteAccess(ctx, "", what, c); err != nil {
+		return fmt.Errorf("note who listed tenants: %w", err)
+	}
+	return nil
+}
+
+func (d *Directory) noteAccess(ctx context.Context, tenant, what string, c Change) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if what == "" || len(what) > maxWhy || !utf8.ValidString(what) {
+		return fmt.Errorf("%w: what was done: want 1 to %d bytes of UTF-8", ErrInvalid, maxWhy)
+	}
+	a := Access{tenant, c.By, what, c.Why, c.At.UTC(), c.Operation}
+	err := d.write(ctx, Batch{c.Operation, []Op{Put(accessKey(a), 0, encode(a), byOperator(c.By))}})
+	if conflict := (*Conflict)(nil); errors.As(err, &conflict) {
+		return nil // noted before: the key names time and operation
+	}
+	return err
 }
 
 // Accesses returns up to limit accesses to a tenant by hand, oldest first, from the time after on.

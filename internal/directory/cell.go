@@ -18,7 +18,7 @@ const DefaultHeadroom = 30
 type Cell struct {
 	Name          string    `json:"name"`                    // 1 to 16 bytes
 	Internal      bool      `json:"internal,omitempty"`      // for internal tenants only
-	Zones         []string  `json:"zones,omitempty"`         // that shards of its topologies may lie in
+	Zones         []string  `json:"zones,omitempty"`         // that shards of its topologies may lie in; grows at its end
 	Open          bool      `json:"open"`                    // takes new tenants
 	Capacity      Rate      `json:"capacity"`                // that a load test measured for the whole cell
 	ShardCapacity Rate      `json:"shardCapacity,omitempty"` // that a load test measured for one shard; needed where tenants are pinned for their state
@@ -37,6 +37,7 @@ type Cell struct {
 var (
 	ErrUnknownCell = errors.New("the directory does not know this cell: add it first")
 	ErrCellExists  = errors.New("the directory knows this cell already")
+	ErrZones       = errors.New("zones of a cell are neither taken away nor put in another order")
 	errMoved       = errors.New("the cell has no room or was changed meanwhile")
 )
 
@@ -149,6 +150,39 @@ func (d *Directory) mark(ctx context.Context, c Change) error {
 		return nil // another was first
 	}
 	return err
+}
+
+// ExtendZones makes zones the cell's, in which shards of its topologies may lie from then on. They are the
+// ones that it has, in their order, with new ones behind: the networks of a cell are numbered by the
+// positions of its zones. ErrZones otherwise, and nothing is written when there is no new one.
+func (d *Directory) ExtendZones(ctx context.Context, name string, zones []string, c Change) (Cell, error) {
+	now, err := d.Cell(ctx, name)
+	if err != nil || slices.Equal(now.Zones, zones) {
+		return now, err
+	}
+	zones = slices.Clone(zones)
+	return d.changeCell(ctx, name, fmt.Sprintf("extend, zones %q", zones), c, func(cell Cell) (Cell, []Op, error) {
+		if cell.version == 0 {
+			return Cell{}, nil, ErrUnknownCell
+		}
+		if err := cell.extends(zones); err != nil {
+			return Cell{}, nil, err
+		}
+		cell.Zones = zones
+		return cell, nil, nil
+	})
+}
+
+func (c Cell) extends(zones []string) error {
+	if len(zones) < len(c.Zones) || !slices.Equal(zones[:len(c.Zones)], c.Zones) {
+		return fmt.Errorf("%w: it has %q, and %q do not begin with them: put them back and write new ones behind", ErrZones, c.Zones, zones)
+	}
+	for i, zone := range zones[len(c.Zones):] {
+		if zone == "" || slices.Contains(zones[:len(c.Zones)+i], zone) {
+			return fmt.Errorf("%w: zones %q: want each named once", ErrInvalid, zones)
+		}
+	}
+	return nil
 }
 
 // OpenCell lets a cell take new tenants, up to capacity less headroom per cent of it. The capacities are

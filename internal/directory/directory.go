@@ -110,7 +110,7 @@ type format struct {
 const (
 	famEntry    = "ENTRY"    // TENANT#<id>    ENTRY
 	famLog      = "LOG"      // TENANT#<id>    LOG#<epoch>
-	famAccess   = "ACCESS"   // TENANT#<id>    ACCESS#<time>#<operation>
+	famAccess   = "ACCESS"   // TENANT#<id>    ACCESS#<time>#<operation>, and of listings OPERATOR#<name>
 	famCell     = "CELL"     // CELLS          CELL#<name>
 	famTopology = "TOPOLOGY" // CELL#<name>    TOPOLOGY#<version>
 	famSlot     = "SLOT"     // CELL#<name>    SLOT#<number>
@@ -119,9 +119,10 @@ const (
 var formatKey = Key{"META", "FORMAT"}
 
 const (
-	tenantPart = "TENANT#"
-	cellsPart  = "CELLS"
-	cellPart   = "CELL#"
+	tenantPart   = "TENANT#"
+	operatorPart = "OPERATOR#"
+	cellsPart    = "CELLS"
+	cellPart     = "CELL#"
 )
 
 func entryKey(tenant string) Key { return Key{tenantPart + tenant, famEntry} }

@@ -22,6 +22,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -53,6 +54,7 @@ func recordsBucket(family string) []byte { return []byte(recordsPrefix + family)
 type Dir struct {
 	db     *bbolt.DB
 	writer *writer
+	pages  *boltpages.Window // what imports and listings have touched
 }
 
 var _ directory.Home = (*Dir)(nil)
@@ -70,7 +72,8 @@ func Open(path string) (*Dir, error) {
 	if err := prepare(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the directory %s: %w", path, err), db.Close())
 	}
-	return &Dir{db, startWriter(db)}, nil
+	pages := &boltpages.Window{}
+	return &Dir{db, startWriter(db, pages), pages}, nil
 }
 
 // prepare checks the layout of a file, or marks an empty one. It writes to no other.
@@ -187,6 +190,7 @@ func (d *Dir) List(ctx context.Context, r directory.Range, after directory.Key, 
 				return err
 			}
 			records = append(records, rec)
+			d.pages.Touched(tx, 1)
 		}
 		return nil
 	})

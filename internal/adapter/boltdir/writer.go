@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -21,6 +22,7 @@ var errClosed = errors.New("the directory is closed")
 // writer writes batches, those that wait together by one transaction.
 type writer struct {
 	db      *bbolt.DB
+	pages   *boltpages.Window
 	queue   chan *pending
 	closing chan struct{}
 	once    sync.Once
@@ -35,8 +37,8 @@ type pending struct {
 	done  chan struct{}
 }
 
-func startWriter(db *bbolt.DB) *writer {
-	w := &writer{db: db, queue: make(chan *pending, maxShared), closing: make(chan struct{}), ended: make(chan struct{})}
+func startWriter(db *bbolt.DB, pages *boltpages.Window) *writer {
+	w := &writer{db: db, pages: pages, queue: make(chan *pending, maxShared), closing: make(chan struct{}), ended: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -114,6 +116,7 @@ func (w *writer) commit(all []*pending) {
 			after, err := p.batch.Apply(func(k directory.Key) (r directory.Record, err error) {
 				r, err = get(tx, k)
 				before[k] = r
+				w.pages.Touched(tx, 1)
 				return r, err
 			})
 			if p.err = err; err != nil {

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
@@ -41,6 +42,7 @@ var itemBucket = []byte("items")
 // Items is the store. It is safe for concurrent use.
 type Items struct {
 	db     *bbolt.DB
+	pages  boltpages.Window // what writes and listings of holdings have touched
 	writes chan write
 	stop   chan struct{} // closed by Close
 	ended  chan struct{} // closed when the committer has returned
@@ -125,6 +127,7 @@ func (s *Items) Write(ctx context.Context, cell, shard string, h directory.Holdi
 			if err != nil {
 				return nil, err
 			}
+			s.pages.Touched(tx, 1)
 		}
 		return nil, nil
 	})

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -16,12 +17,15 @@ var holdsBucket = []byte("holds")
 
 // Holds is which shards hold which tenants, in the same file as the items. It is a
 // directory.ManyHolder, and takes many holdings in one transaction.
-type Holds struct{ db *bbolt.DB }
+type Holds struct {
+	db    *bbolt.DB
+	pages *boltpages.Window
+}
 
 var _ directory.ManyHolder = (*Holds)(nil)
 
 // Holds returns the holdings that lie beside the items. They are of use until Close.
-func (s *Items) Holds() *Holds { return &Holds{s.db} }
+func (s *Items) Holds() *Holds { return &Holds{s.db, &s.pages} }
 
 // shardKey begins the keys of one shard. No two pairs of cell and shard have one.
 func shardKey(cell, shard string) []byte {
@@ -59,6 +63,7 @@ func (h *Holds) HoldMany(ctx context.Context, cell, shard string, many []directo
 			if err := b.Put(k, binary.BigEndian.AppendUint64(nil, one.Epoch)); err != nil {
 				return err
 			}
+			h.pages.Touched(b.Tx(), 1)
 		}
 		return nil
 	})
@@ -129,6 +134,7 @@ func (h *Holds) Holdings(ctx context.Context, cell, shard, after string, limit i
 				return err
 			}
 			all = append(all, directory.Holding{Tenant: string(key[len(prefix):]), Epoch: epoch})
+			h.pages.Touched(tx, 1)
 		}
 		return nil
 	})

@@ -40,6 +40,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"LastSlot", lastSlot},
 		{"SlotsRest", slotsRest},
 		{"PublishRefuses", publishRefuses},
+		{"ZonesGrow", zonesGrow},
 		{"Immutable", immutable},
 		{"RetireRace", retireRace},
 		{"Enrol", enrol},

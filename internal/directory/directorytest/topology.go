@@ -3,6 +3,7 @@ package directorytest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,59 @@ func publishRefuses(t *testing.T, r rules) {
 	if all, err := r.Topologies(t.Context(), "eu-1", 0, 10); err != nil || len(all) != 3 {
 		t.Errorf("%d topologies, %v; want 3", len(all), err)
 	}
+}
+
+// Zones come behind those that are there, however often and by however many at once, and no other way.
+func zonesGrow(t *testing.T, r rules) {
+	next := topology("eu-1", 4)
+	next.Shards[5].Zone = "d"
+	_, err := r.Publish(t.Context(), next, change("too early"))
+	wantIs(t, err, directory.ErrInvalid)
+	before := r.cell(t, "eu-1")
+	for name, c := range map[string]struct {
+		zones []string
+		want  error
+	}{
+		"fewer":         {[]string{"a", "b"}, directory.ErrZones},
+		"none":          {nil, directory.ErrZones},
+		"another order": {[]string{"b", "a", "c", "d"}, directory.ErrZones},
+		"one in front":  {[]string{"d", "a", "b", "c"}, directory.ErrZones},
+		"another":       {[]string{"a", "b", "d"}, directory.ErrZones},
+		"one twice":     {[]string{"a", "b", "c", "a"}, directory.ErrInvalid},
+		"a new twice":   {[]string{"a", "b", "c", "d", "d"}, directory.ErrInvalid},
+		"a nameless":    {[]string{"a", "b", "c", ""}, directory.ErrInvalid},
+	} {
+		if _, err := r.ExtendZones(t.Context(), "eu-1", c.zones, change("zones "+name)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	_, err = r.ExtendZones(t.Context(), "nowhere", []string{"a"}, change("nowhere"))
+	wantIs(t, err, directory.ErrUnknownCell)
+	if _, err := r.ExtendZones(t.Context(), "eu-1", []string{"a", "b", "c"}, change("no new one")); err != nil {
+		t.Error(err)
+	}
+	r.cellIs(t, before)
+
+	// Two add another zone each at once: one is first, and the other's zones no longer begin with the cell's.
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for i, zone := range []string{"d", "e"} {
+		wg.Go(func() {
+			_, errs[i] = r.ExtendZones(t.Context(), "eu-1", []string{"a", "b", "c", zone}, change("add "+zone))
+		})
+	}
+	wg.Wait()
+	won := 0
+	if errs[0] != nil {
+		won = 1
+	}
+	wantIs(t, errs[1-won], directory.ErrZones)
+	zones := []string{"a", "b", "c", []string{"d", "e"}[won]}
+	if got := r.cell(t, "eu-1"); errs[won] != nil || !slices.Equal(got.Zones, zones) || got.Open != before.Open || got.Capacity != before.Capacity || got.Topology != before.Topology {
+		t.Errorf("%v: cell %+v, want zones %q and the rest of %+v", errs[won], got, zones, before)
+	}
+	next.Shards[5].Zone = zones[3]
+	publish(t, r.Directory, next)
 }
 
 func drained(shards []directory.Shard, n int) []directory.Shard {
@@ -231,7 +285,33 @@ func access(t *testing.T, r rules) {
 		t.Errorf("%d changes of tenants and %d of cells, want 1 and 10", changes, cells)
 	}
 	wantIs(t, r.NoteAccess(t.Context(), "", "tenant show", change("op")), directory.ErrInvalid)
+	listing(t, r)
 	wantIs(t, r.NoteAccess(t.Context(), "acme", "tenant show", directory.Change{Operation: "op"}), directory.ErrInvalid)
+}
+
+// A listing is one record, of the operator and of no tenant.
+func listing(t *testing.T, r rules) {
+	c := change("list")
+	c.By = "eve"
+	for range 2 { // noted once, however often it is repeated
+		if err := r.NoteListing(t.Context(), "tenant list --cell eu-1", c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []directory.Access{{By: "eve", What: "tenant list --cell eu-1", Why: "because", At: c.At, Operation: "list"}}
+	done, mark, err := r.DoneBy(t.Context(), "eve", directory.Mark{}, 10)
+	if diff := cmp.Diff(want, done.Accesses); err != nil || diff != "" {
+		t.Errorf("by operator: %v (-want +got):\n%s", err, diff)
+	}
+	if done, _, err = r.DoneBy(t.Context(), "eve", mark, 10); err != nil || len(done.Accesses) > 0 {
+		t.Errorf("after the listing: %+v, %v", done.Accesses, err)
+	}
+	if of, err := r.Accesses(t.Context(), "eve", time.Time{}, 10); err != nil || len(of) > 0 {
+		t.Errorf("accesses to the tenant of that name: %+v, %v", of, err)
+	}
+	wantIs(t, r.NoteListing(t.Context(), "", c), directory.ErrInvalid)
+	wantIs(t, r.NoteListing(t.Context(), "\xff", c), directory.ErrInvalid)
+	wantIs(t, r.NoteListing(t.Context(), "tenant list", directory.Change{Operation: "op"}), directory.ErrInvalid)
 }
 
 func news(t *testing.T, r rules) {
