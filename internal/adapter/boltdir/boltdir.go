@@ -16,6 +16,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -80,6 +81,12 @@ func Open(path string) (*Dir, error) {
 func prepare(db *bbolt.DB) error {
 	var found string
 	err := db.View(func(tx *bbolt.Tx) error {
+		// bbolt believes the file's head and would meet what lacks later, as a fault.
+		if file, err := os.Stat(db.Path()); err != nil {
+			return err
+		} else if file.Size() < tx.Size() {
+			return fmt.Errorf("%w: it was cut off after %d of %d bytes", bolterrors.ErrInvalid, file.Size(), tx.Size())
+		}
 		switch meta := tx.Bucket(metaBucket); {
 		case meta != nil:
 			found = string(meta.Get(layoutKey))
