@@ -117,7 +117,7 @@ func TestPrintTraffic(t *testing.T) {
 	var out bytes.Buffer
 	l := &local{app: &app{out: &out}}
 	report := traffic.Report{
-		Tenants: 200, Broken: "s07", Untouched: 192, Degraded: 7, FullyDown: 1, Asked: 200, FellBack: 7,
+		Tenants: 200, Broken: "s07", Untouched: 192, Felt: 7, FullyDown: 1, Asked: 200, FellBack: 7,
 		ByPlacement: &traffic.Prediction{Degraded: 25, FullyDown: 2},
 		Requests:    1600, DuringBreak: 400, Failures: 3, FirstFailure: "PUT answered 503", Fallbacks: 9,
 		Acknowledged: 799, Lost: 2, Unread: 1, Seconds: 1.25, BreakSeconds: 0.5,
@@ -128,7 +128,7 @@ func TestPrintTraffic(t *testing.T) {
 	}
 	got := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"tenants 200", "untouched 192 96.0 %", "degraded 7 3.5 %: served", "fully down 1 0.5 %: of 200 that asked",
+		"tenants 200", "untouched 192 96.0 %", "felt it 7 3.5 %: served", "fully down 1 0.5 %: of 200 that asked",
 		"by placement, not measured degraded 25 12.5 %: shard s07", "fully down 2 1.0 %: it is their only one",
 		"1600 in 1.2 s", "400 of them during the 0.5 s of the break", "failed 3", "PUT answered 503",
 		"9 times", "1.0 ms median; 99 % within 2.5 ms, all within 9.0 ms", "1.5 ms median", "acknowledged 799 each", "lost = 2", "1 could not be read back",

@@ -107,7 +107,7 @@ func (l *local) printTraffic(r *traffic.Report, asJSON bool) error {
 	share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(r.Tenants)) }
 	fmt.Fprintf(w, "tenants\t%d\t\n", r.Tenants)
 	fmt.Fprintf(w, "  untouched\t%d\t%s\n", r.Untouched, share(r.Untouched))
-	fmt.Fprintf(w, "  degraded\t%d\t%s: served, but a request failed or needed a second shard\n", r.Degraded, share(r.Degraded))
+	fmt.Fprintf(w, "  felt it\t%d\t%s: served, but a request failed or needed a second shard\n", r.Felt, share(r.Felt))
 	if r.Broken == "" {
 		fmt.Fprintf(w, "  fully down\t%d\t%s: no request was answered\n", r.FullyDown, share(r.FullyDown))
 	} else {

@@ -115,7 +115,7 @@ func TestABrokenShardIsAFootnote(t *testing.T) {
 		t.Fatal("the report does not say whom placement puts on the broken shard")
 	}
 	t.Logf("%d tenants: the broken shard is in the subset of %d (%.2f %%); measured: %d untouched, %d felt it (%d needed a second shard), %d fully down of %d that asked during the break",
-		r.Tenants, r.ByPlacement.Degraded, 100*float64(r.ByPlacement.Degraded)/served, r.Untouched, r.Degraded, r.FellBack, r.FullyDown, r.Asked)
+		r.Tenants, r.ByPlacement.Degraded, 100*float64(r.ByPlacement.Degraded)/served, r.Untouched, r.Felt, r.FellBack, r.FullyDown, r.Asked)
 	t.Logf("%d requests in %.1f s, %d during the %.1f s of the break: %d failed, %d asked a second shard; calm %+v, break %+v",
 		r.Requests, r.Seconds, r.DuringBreak, r.BreakSeconds, r.Failures, r.Fallbacks, r.Calm, r.Break)
 	t.Logf("%d writes acknowledged, lost = %d", r.Acknowledged, r.Lost)
@@ -143,8 +143,8 @@ func TestABrokenShardIsAFootnote(t *testing.T) {
 	if r.ByPlacement.Degraded != want || r.ByPlacement.FullyDown != 0 {
 		t.Errorf("%d members, %d of them with no other shard; placement says %d and 0", r.ByPlacement.Degraded, r.ByPlacement.FullyDown, want)
 	}
-	if r.Degraded > want || r.Untouched != served-r.Degraded {
-		t.Errorf("%d tenants felt it and %d did not, of %d; at most the %d members could", r.Degraded, r.Untouched, served, want)
+	if r.Felt > want || r.Untouched != served-r.Felt {
+		t.Errorf("%d tenants felt it and %d did not, of %d; at most the %d members could", r.Felt, r.Untouched, served, want)
 	}
 	p := float64(k) / shards
 	if noise := 5 * math.Sqrt(p*(1-p)/served); math.Abs(float64(want)/served-p) > noise {

@@ -14,9 +14,9 @@ type Report struct {
 	Broken  string `json:"broken,omitempty"` // the shard
 	// Untouched felt nothing: no request of theirs failed or needed a second shard.
 	Untouched int `json:"untouched"`
-	// Degraded felt something and were served: a request failed or needed a second shard, and they are not
+	// Felt noticed something and were served: a request failed or needed a second shard, and they are not
 	// fully down.
-	Degraded int `json:"degraded"`
+	Felt int `json:"felt"`
 	// FullyDown got no right answer to any request that they sent: during the break, or without one in the
 	// whole run.
 	FullyDown int `json:"fullyDown"`
@@ -138,12 +138,12 @@ func (r *Report) countFallbacks(c Config, before, after map[string]int64) error 
 }
 
 func (r *Report) classify() {
-	r.Untouched, r.Degraded = 0, 0
+	r.Untouched, r.Felt = 0, 0
 	for i, touched := range r.touched {
 		switch {
 		case r.down[i]:
 		case touched:
-			r.Degraded++
+			r.Felt++
 		default:
 			r.Untouched++
 		}

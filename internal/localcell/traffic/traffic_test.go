@@ -109,8 +109,8 @@ func run1(t *testing.T, c Config) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Untouched+r.Degraded+r.FullyDown != r.Tenants {
-		t.Errorf("%d untouched, %d degraded and %d fully down are not the %d tenants", r.Untouched, r.Degraded, r.FullyDown, r.Tenants)
+	if r.Untouched+r.Felt+r.FullyDown != r.Tenants {
+		t.Errorf("%d untouched, %d that felt it and %d fully down are not the %d tenants", r.Untouched, r.Felt, r.FullyDown, r.Tenants)
 	}
 	return r
 }
@@ -136,7 +136,7 @@ func TestABreakThatNobodyFeels(t *testing.T) {
 	f := &fakeCell{}
 	c := f.config(t)
 	r := run1(t, c)
-	if *r.ByPlacement != (Prediction{Degraded: 5}) || r.Degraded != 0 || r.Untouched != tenants || r.FellBack != 0 || r.FullyDown != 0 || r.Fault() != nil {
+	if *r.ByPlacement != (Prediction{Degraded: 5}) || r.Felt != 0 || r.Untouched != tenants || r.FellBack != 0 || r.FullyDown != 0 || r.Fault() != nil {
 		t.Errorf("report %+v", r)
 	}
 	// Every tenant had at least one round that lies wholly in the break, and at least one outside.
@@ -169,8 +169,8 @@ func TestFallbacksAreTheRoutersCount(t *testing.T) {
 	if r.FellBack != 2 || r.Fallbacks != 1+f.fellBack["t01"] || f.fellBack["t01"] == 0 {
 		t.Errorf("%d tenants fell back, %d times; want 2 and %d", r.FellBack, r.Fallbacks, 1+f.fellBack["t01"])
 	}
-	if r.ByPlacement.Degraded != 5 || r.Degraded != 2 {
-		t.Errorf("%d degraded by placement, %d measured; want 5 and 2", r.ByPlacement.Degraded, r.Degraded)
+	if r.ByPlacement.Degraded != 5 || r.Felt != 2 {
+		t.Errorf("%d degraded by placement, %d measured; want 5 and 2", r.ByPlacement.Degraded, r.Felt)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestFullyDown(t *testing.T) {
 	c := f.config(t)
 	c.Tenants[2].Subset = []string{"s01"} // has but one
 	r := run1(t, c)
-	if r.FullyDown != 2 || *r.ByPlacement != (Prediction{Degraded: 5, FullyDown: 1}) || r.Degraded != 0 || r.Failures < 4 || r.FirstFailure == "" {
+	if r.FullyDown != 2 || *r.ByPlacement != (Prediction{Degraded: 5, FullyDown: 1}) || r.Felt != 0 || r.Failures < 4 || r.FirstFailure == "" {
 		t.Errorf("report %+v", r)
 	}
 	if err := r.Fault(); err == nil || !strings.Contains(err.Error(), "2 of 20 tenants were fully down") {
@@ -218,7 +218,7 @@ func TestOneAnswerIsEnoughNotToBeDown(t *testing.T) {
 	}}
 	c := f.config(t)
 	c.Rounds = 8
-	if r := run1(t, c); r.FullyDown != 0 || r.Failures == 0 || r.Degraded != 1 || r.Fault() == nil {
+	if r := run1(t, c); r.FullyDown != 0 || r.Failures == 0 || r.Felt != 1 || r.Fault() == nil {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -231,7 +231,7 @@ func TestAFailureOutsideTheSubsetIsNoBystander(t *testing.T) {
 		}
 		return failed
 	}}
-	if r := run1(t, f.config(t)); r.Failures != 1 || r.Degraded != 1 || r.Untouched != tenants-1 || r.Fault() == nil {
+	if r := run1(t, f.config(t)); r.Failures != 1 || r.Felt != 1 || r.Untouched != tenants-1 || r.Fault() == nil {
 		t.Errorf("report %+v", r)
 	}
 }
