@@ -61,7 +61,7 @@ func TestTheCommandsTellOneStory(t *testing.T) {
 			t.Errorf("no line %q in\n%s", line, out)
 		}
 	}
-	c.refused(1, "201 tenants were asked for", "traffic", "--tenants", "201")
+	c.refused(2, "201 were asked for", "traffic", "--tenants", "201")
 
 	c.must("down")
 	c.refused(3, "no local cell", "status")
