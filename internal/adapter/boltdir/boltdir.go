@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -62,7 +63,14 @@ var _ directory.Home = (*Dir)(nil)
 
 // Open opens the directory at path and creates it, readable by its owner only, when there is none. One
 // process has the file open at a time. directory.ErrNewer when a newer version of cellwall wrote it.
-func Open(path string) (*Dir, error) {
+func Open(path string) (d *Dir, err error) {
+	// bbolt maps the file into memory and trusts its head: a page that lacks is a fault, not an error.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			d, err = nil, fmt.Errorf("open the directory %s: %w: %v", path, bolterrors.ErrInvalid, p)
+		}
+	}()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open the directory %s: another process has it open; stop that process first", path)
