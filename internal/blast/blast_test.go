@@ -73,7 +73,7 @@ func placed(t *testing.T, v recipeVector) iter.Seq[[]int] {
 	for i := range shards {
 		shards[i] = placement.Shard{ID: fmt.Sprint(i), Weight: 1}
 	}
-	placer, err := placement.New(placement.HMACv1, key, shards)
+	placer, err := placement.New(placement.Config{Scheme: placement.HMACv1, Key: key, Shards: shards})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,11 @@ func placed(t *testing.T, v recipeVector) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		var buf []int
 		for i := range v.Tenants.Count {
-			if buf = subsets.Append(buf[:0], fmt.Sprintf(v.Tenants.Format, i)); !yield(buf) {
+			if buf, err = subsets.Append(buf[:0], placement.Tenant{ID: fmt.Sprintf(v.Tenants.Format, i)}); err != nil {
+				t.Error(err)
+				return
+			}
+			if !yield(buf) {
 				return
 			}
 		}

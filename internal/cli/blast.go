@@ -86,8 +86,9 @@ type blastReport struct {
 
 // measure counts over the subsets of these tenants.
 func measure(shards int, tenants []string, subsets placement.Subsets, failed []int) (*blastReport, error) {
-	population, err := blast.Collect(shards, subsetsOf(tenants, subsets))
-	if err != nil {
+	var unplaced error
+	population, err := blast.Collect(shards, subsetsOf(tenants, subsets, &unplaced))
+	if err = errors.Join(unplaced, err); err != nil {
 		return nil, err
 	}
 	impact, err := population.Fail(failed)
@@ -108,12 +109,18 @@ func measure(shards int, tenants []string, subsets placement.Subsets, failed []i
 	}, nil
 }
 
-// subsetsOf yields each tenant's subset, in one slice that is used again.
-func subsetsOf(tenants []string, subsets placement.Subsets) iter.Seq[[]int] {
+// subsetsOf yields each tenant's subset, in one slice that is used again, up to the first tenant that
+// cannot be placed.
+func subsetsOf(tenants []string, subsets placement.Subsets, unplaced *error) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		var buf []int
-		for _, tenant := range tenants {
-			if buf = subsets.Append(buf[:0], tenant); !yield(buf) {
+		for i, tenant := range tenants {
+			var err error
+			if buf, err = subsets.Append(buf[:0], numberedTenant(i, tenant)); err != nil {
+				*unplaced = fmt.Errorf("tenant %s: %w", printable(tenant), err)
+				return
+			}
+			if !yield(buf) {
 				return
 			}
 		}

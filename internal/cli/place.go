@@ -110,7 +110,7 @@ func (p *placing) subsets(cmd *cobra.Command, errw io.Writer) (placement.Subsets
 	for i := range shards {
 		shards[i] = placement.Shard{ID: fleet.CountedShard(i), Weight: 1}
 	}
-	placer, err := placement.New(scheme, key, shards)
+	placer, err := placement.New(placement.Config{Scheme: scheme, Key: key, Shards: shards})
 	if errors.Is(err, placement.ErrEmptyKey) {
 		return none, usagef("--key-hex: %w", err)
 	}
@@ -125,6 +125,12 @@ func (p *placing) subsets(cmd *cobra.Command, errw io.Writer) (placement.Subsets
 	return subsets, nil
 }
 
+// numberedTenant is the tenant at index i of a list. Without a directory the slots are given out in the
+// order of the list.
+func numberedTenant(i int, id string) placement.Tenant {
+	return placement.Tenant{ID: id, Slot: uint64(i) + 1}
+}
+
 // printSubsets writes one line for each tenant.
 func printSubsets(w io.Writer, tenants []string, subsets placement.Subsets, asJSON bool) error {
 	out := bufio.NewWriter(w)
@@ -134,8 +140,12 @@ func printSubsets(w io.Writer, tenants []string, subsets placement.Subsets, asJS
 		Tenant string `json:"tenant"`
 		Shards []int  `json:"shards"`
 	}{Shards: make([]int, 0, subsets.PerTenant())}
-	for _, tenant := range tenants {
-		line.Tenant, line.Shards = tenant, subsets.Append(line.Shards[:0], tenant)
+	for i, tenant := range tenants {
+		var err error
+		line.Tenant = tenant
+		if line.Shards, err = subsets.Append(line.Shards[:0], numberedTenant(i, tenant)); err != nil {
+			return fmt.Errorf("tenant %s: %w", printable(tenant), err)
+		}
 		if asJSON {
 			if err := encoder.Encode(line); err != nil {
 				return fmt.Errorf("writing the subsets: %w", err)

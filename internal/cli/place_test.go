@@ -60,7 +60,7 @@ func TestPlaceRendezvous(t *testing.T) {
 	if counted := fleet.CountedShard(n - 1); counted != "s120" {
 		t.Fatalf("the last counted shard is %s", counted)
 	}
-	placer, err := placement.New(placement.RendezvousV1, []byte{0x6b}, shards)
+	placer, err := placement.New(placement.Config{Scheme: placement.RendezvousV1, Key: []byte{0x6b}, Shards: shards})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func TestPlaceRendezvous(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &line); status != ExitDone || err != nil {
 		t.Fatalf("status %d, %v: %s%s", status, err, out, errw)
 	}
-	if want := subsets.Append(nil, "acme"); !slices.Equal(line.Shards, want) {
-		t.Errorf("%v, want %v", line.Shards, want)
+	if want, err := subsets.Append(nil, placement.Tenant{ID: "acme"}); err != nil || !slices.Equal(line.Shards, want) {
+		t.Errorf("%v, want %v (%v)", line.Shards, want, err)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestPlaceRefuses(t *testing.T) {
 	}{
 		{[]string{"place", "acme"}, "error: --scheme, --shards, --per-tenant, --key-hex must be given\nhint: "},
 		{slices.Concat([]string{"place"}, placed[:6], []string{"acme"}), "error: --key-hex must be given\nhint: "},
-		{with("--scheme", "bounded/v1"), `error: --scheme: unknown placement scheme "bounded/v1": want hmac/v1 or rendezvous/v1`},
+		{with("--scheme", "bounded/v2"), `error: --scheme: unknown placement scheme "bounded/v2": want hmac/v1, rendezvous/v1 or bounded/v1`},
 		{with("--scheme", ""), `error: --scheme: unknown placement scheme ""`},
 		{with("--shards", "0"), "error: --shards: number of shards out of range: 0, want 1 to 65536"},
 		{with("--shards", "-1"), "error: --shards: number of shards out of range"},

@@ -27,7 +27,10 @@ func (t Topology) Placer(key []byte) (*Placer, error) {
 			p.shards = append(p.shards, s.ID)
 		}
 	}
-	placer, err := placement.New(t.Scheme, key, shards)
+	placer, err := placement.New(placement.Config{
+		Scheme: t.Scheme, Key: key, Shards: shards,
+		MaxShared: t.MaxShared, MaxPerTenant: t.maxPerTenant(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +40,15 @@ func (t Topology) Placer(key []byte) (*Placer, error) {
 		}
 	}
 	return p, nil
+}
+
+// maxPerTenant is the largest k of the size classes, 0 without any.
+func (t Topology) maxPerTenant() int {
+	most := 0
+	for _, k := range t.KBySize {
+		most = max(most, k)
+	}
+	return most
 }
 
 // Subset returns the shards that serve the tenant, in preference order: its pins, or what the scheme
@@ -49,7 +61,11 @@ func (p *Placer) Subset(e Entry) ([]string, error) {
 		return slices.Clone(e.Pins), nil
 	}
 	var shards []string
-	for _, i := range p.bySize[e.Size].Append(nil, e.Tenant) {
+	indices, err := p.bySize[e.Size].Append(nil, placement.Tenant{ID: e.Tenant, Slot: e.Slot})
+	if err != nil {
+		return nil, fmt.Errorf("%w: tenant %q by topology %d of cell %q: %w", ErrInvalid, e.Tenant, p.topology.Version, p.topology.Cell, err)
+	}
+	for _, i := range indices {
 		shards = append(shards, p.shards[i])
 	}
 	return shards, nil

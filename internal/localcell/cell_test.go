@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -104,7 +105,7 @@ func TestDataAndPlacementSurviveDownAndUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tenant := range testTenants {
-		if b, a := before.Subset(tenant, "", nil), after.Subset(tenant, "", nil); b[0] != a[0] || b[1] != a[1] {
+		if b, a := before.Subset(directory.Entry{Tenant: tenant}), after.Subset(directory.Entry{Tenant: tenant}); b[0] != a[0] || b[1] != a[1] {
 			t.Errorf("%s moved from %v to %v", tenant, b, a)
 		}
 	}

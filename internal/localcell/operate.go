@@ -74,7 +74,7 @@ func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (tra
 				continue
 			}
 			ids = append(ids, e.Tenant)
-			c.Tenants = append(c.Tenants, traffic.Tenant{ID: e.Tenant, Subset: placement.Subset(e.Tenant, e.Size, e.Pins)})
+			c.Tenants = append(c.Tenants, traffic.Tenant{ID: e.Tenant, Subset: placement.Subset(e)})
 		}
 	}
 	if len(ids) < n {

@@ -127,7 +127,7 @@ func TestPlacementIsTheRouters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	placer, err := placement.New(placement.RendezvousV1, key, []placement.Shard{{ID: "s01", Weight: 1}, {ID: "s02", Weight: 1}, {ID: "s03", Weight: 1}})
+	placer, err := placement.New(placement.Config{Scheme: placement.RendezvousV1, Key: key, Shards: []placement.Shard{{ID: "s01", Weight: 1}, {ID: "s02", Weight: 1}, {ID: "s03", Weight: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,18 +139,22 @@ func TestPlacementIsTheRouters(t *testing.T) {
 		for i := range 50 {
 			tenant := fmt.Sprint("t", i)
 			var want []string
-			for _, index := range subsets.Append(nil, tenant) {
+			indices, err := subsets.Append(nil, placement.Tenant{ID: tenant})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, index := range indices {
 				want = append(want, p.Shards()[index])
 			}
-			if diff := cmp.Diff(want, p.Subset(tenant, size, nil)); diff != "" {
+			if diff := cmp.Diff(want, p.Subset(directory.Entry{Tenant: tenant, Size: size})); diff != "" {
 				t.Fatalf("%s of size %q (-want +got):\n%s", tenant, size, diff)
 			}
 		}
 	}
-	if got := p.Subset("acme", "", []string{"s03"}); len(got) != 1 || got[0] != "s03" {
+	if got := p.Subset(directory.Entry{Tenant: "acme", Pins: []string{"s03"}}); len(got) != 1 || got[0] != "s03" {
 		t.Errorf("pinned: %v", got)
 	}
-	if got := p.Subset("acme", "huge", nil); got != nil {
+	if got := p.Subset(directory.Entry{Tenant: "acme", Size: "huge"}); got != nil {
 		t.Errorf("unknown size class: %v, want nobody as the router does", got)
 	}
 }

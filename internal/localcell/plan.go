@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
@@ -162,7 +163,7 @@ func (d Dir) Placement() (*Placement, error) {
 	for i, id := range t.Shards {
 		shards[i] = placement.Shard{ID: id, Weight: 1}
 	}
-	placer, err := placement.New(placement.Scheme(t.Scheme), key, shards)
+	placer, err := placement.New(placement.Config{Scheme: placement.Scheme(t.Scheme), Key: key, Shards: shards})
 	if err != nil {
 		return nil, err
 	}
@@ -179,17 +180,22 @@ func (d Dir) Placement() (*Placement, error) {
 func (p *Placement) Shards() []string { return p.shards }
 
 // Subset is the tenant's shards: its pins, or what the scheme computes for its size class. It is empty
-// when the class is not declared, as then the router serves nobody either.
-func (p *Placement) Subset(tenant, size string, pins []string) []string {
-	if len(pins) > 0 {
-		return pins
+// when the class is not declared or the slot is none of the topology's, as then the router serves nobody
+// either.
+func (p *Placement) Subset(e directory.Entry) []string {
+	if len(e.Pins) > 0 {
+		return e.Pins
 	}
-	class, ok := p.classes[size]
+	class, ok := p.classes[e.Size]
 	if !ok {
 		return nil
 	}
+	indices, err := class.Append(nil, placement.Tenant{ID: e.Tenant, Slot: e.Slot})
+	if err != nil {
+		return nil
+	}
 	var ids []string
-	for _, i := range class.Append(nil, tenant) {
+	for _, i := range indices {
 		ids = append(ids, p.shards[i])
 	}
 	return ids

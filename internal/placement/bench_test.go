@@ -47,7 +47,7 @@ func benchmarkAppend(b *testing.B, scheme Scheme, n, k int) {
 		s := subsets(b, scheme, benchKey, numbered(n), k)
 		buf := make([]int, 0, k)
 		for b.Loop() {
-			buf = s.Append(buf[:0], benchTenant)
+			buf = s.of(buf[:0], benchTenant)
 		}
 	})
 }

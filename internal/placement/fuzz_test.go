@@ -15,7 +15,7 @@ func FuzzAppend(f *testing.F) {
 		if rendezvous {
 			scheme = RendezvousV1
 		}
-		p, err := New(scheme, key, numbered(int(n)))
+		p, err := New(Config{Scheme: scheme, Key: key, Shards: numbered(int(n))})
 		if (err == nil) != (len(key) > 0 && n > 0) {
 			t.Fatalf("key of %d bytes, %d shards: %v", len(key), n, err)
 		}
@@ -29,12 +29,12 @@ func FuzzAppend(f *testing.F) {
 		if err != nil {
 			return
 		}
-		subset := s.Append(nil, tenant)
+		subset := s.of(nil, tenant)
 		checkComplete(t, subset, int(n), int(k))
-		if again := s.Append(nil, tenant); !slices.Equal(again, subset) {
+		if again := s.of(nil, tenant); !slices.Equal(again, subset) {
 			t.Fatalf("%v, then %v", subset, again)
 		}
-		if half, err := p.PerTenant(int(k+1) / 2); err != nil || !slices.Equal(half.Append(nil, tenant), subset[:(k+1)/2]) {
+		if half, err := p.PerTenant(int(k+1) / 2); err != nil || !slices.Equal(half.of(nil, tenant), subset[:(k+1)/2]) {
 			t.Fatalf("half of the members are not the first of %v (%v)", subset, err)
 		}
 	})

@@ -51,7 +51,16 @@ const (
 	// RendezvousV1 is highest random weight: it moves k/(n+1) of the tenants, by one member each,
 	// when a shard is added. It is the scheme for fleets that grow.
 	RendezvousV1 Scheme = "rendezvous/v1"
+	// BoundedV1 places by slot: any two tenants share at most Config.MaxShared shards.
+	BoundedV1 Scheme = "bounded/v1"
 )
+
+// Level names what is placed on what. One key serves several levels, and what it does on one of them
+// says nothing about another.
+type Level string
+
+// ShardLevel places the tenants of a cell on its shards.
+const ShardLevel Level = ""
 
 // MaxShards is the largest number of shards in one placement. It is 16 times what the vectors of
 // Recipe 12.1 and 32 times what the largest published use (2,048, Route 53) ask for, and it bounds the
@@ -67,15 +76,29 @@ var (
 	ErrDuplicateShard = errors.New("two shards have one id")
 	ErrWeight         = errors.New("scheme does not support weights")
 	ErrPerTenant      = errors.New("shards per tenant out of range")
+	ErrMaxShared      = errors.New("shards that two tenants may share out of range")
 )
+
+// ErrNoSlot is what Append gives for a tenant without a slot, under a scheme that places by slot.
+var ErrNoSlot = errors.New("tenant has no slot")
+
+// FullError is what Append gives for a slot above the capacity: there is no place for such a tenant.
+type FullError struct {
+	Slot     uint64 // that was asked for
+	Capacity uint64 // slots that there are, numbered from 1
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("slot %d is beyond the %d that this placement has: give the tenant a free one, or publish a topology with more shards", e.Slot, e.Capacity)
+}
 
 // ParseScheme returns the scheme of that name, or ErrUnknownScheme.
 func ParseScheme(name string) (Scheme, error) {
 	switch s := Scheme(name); s {
-	case HMACv1, RendezvousV1:
+	case HMACv1, RendezvousV1, BoundedV1:
 		return s, nil
 	}
-	return "", fmt.Errorf("%w %q: want %s or %s", ErrUnknownScheme, name, HMACv1, RendezvousV1)
+	return "", fmt.Errorf("%w %q: want %s, %s or %s", ErrUnknownScheme, name, HMACv1, RendezvousV1, BoundedV1)
 }
 
 // Shard is what a scheme may know of one shard.
@@ -85,36 +108,83 @@ type Shard struct {
 	Weight int    // share of tenants relative to the others; 1 until a scheme supports more
 }
 
+// Config is what a Placer is made of.
+type Config struct {
+	Scheme Scheme
+	Key    []byte // any length but zero; 32 random bytes are what a cell has
+	Shards []Shard
+	Level  Level
+
+	// MaxShared is the most shards that two tenants share, from 0, under BoundedV1. The other schemes
+	// promise nothing of the kind and want 0.
+	MaxShared int
+	// MaxPerTenant is the largest k that will be asked for. BoundedV1 cuts zones into stripes by it; the
+	// other schemes ignore it.
+	MaxPerTenant int
+}
+
+// Tenant is what a scheme may know of one tenant.
+type Tenant struct {
+	ID   string // taken as its bytes, of any length
+	Slot uint64 // 1 to Placer.Slots, given out by the directory, each to one tenant; BoundedV1 alone reads it
+}
+
 // Placer places tenants on a fixed list of shards under one key. It is immutable and safe for
 // concurrent use.
 type Placer struct {
 	scheme     Scheme
 	shards     int
+	most       int // the largest k
 	mac        mac
 	recipe     reduction // of HMACv1 only
 	rendezvous ranking   // of RendezvousV1 only
+	bounded    bounded   // of BoundedV1 only
 }
 
-// New checks the shards and prepares the key. The key may have any length but zero; 32 random bytes
-// are what a cell has. Neither slice is kept.
-func New(scheme Scheme, key []byte, shards []Shard) (*Placer, error) {
-	if _, err := ParseScheme(string(scheme)); err != nil {
+// New checks the configuration and prepares the key. None of its slices is kept.
+func New(c Config) (*Placer, error) {
+	if _, err := ParseScheme(string(c.Scheme)); err != nil {
 		return nil, err
 	}
-	if len(key) == 0 {
+	if len(c.Key) == 0 {
 		return nil, fmt.Errorf("%w: subsets would be public; give at least one byte, 32 random ones in earnest", ErrEmptyKey)
 	}
-	if err := checkShards(scheme, shards); err != nil {
+	if err := checkShards(c.Scheme, c.Shards); err != nil {
 		return nil, err
 	}
-	p := &Placer{scheme: scheme, shards: len(shards), mac: newMAC(key)}
-	switch scheme {
+	if c.Scheme != BoundedV1 && c.MaxShared != 0 {
+		return nil, fmt.Errorf("%w: %d under %s, which bounds nothing: want 0, or %s", ErrMaxShared, c.MaxShared, c.Scheme, BoundedV1)
+	}
+	p := &Placer{scheme: c.Scheme, shards: len(c.Shards), most: len(c.Shards), mac: levelMAC(c.Key, c.Level)}
+	switch c.Scheme {
 	case HMACv1:
-		p.recipe = newReduction(uint64(len(shards)))
+		p.recipe = newReduction(uint64(len(c.Shards)))
 	case RendezvousV1:
-		p.rendezvous = newRanking(&p.mac, shards)
+		p.rendezvous = newRanking(&p.mac, c.Shards)
+	case BoundedV1:
+		var err error
+		if p.bounded, err = newBounded(&p.mac, c.Shards, c.MaxShared, c.MaxPerTenant); err != nil {
+			return nil, err
+		}
+		p.most = p.bounded.stripes()
 	}
 	return p, nil
+}
+
+// levelSuffix ends the message that makes the key of another level. It keeps to the rule in
+// rendezvous.go.
+var levelSuffix = []byte("\x00placement level")
+
+// levelMAC is the key itself on the level of shards, where hmac/v1 must be the recipe, and an own key on
+// each other level.
+func levelMAC(key []byte, level Level) mac {
+	m := newMAC(key)
+	if level == ShardLevel {
+		return m
+	}
+	var d digest
+	m.sum(&d, string(level), levelSuffix)
+	return newMAC(d[:])
 }
 
 func checkShards(scheme Scheme, shards []Shard) error {
@@ -143,11 +213,19 @@ func (p *Placer) Scheme() Scheme { return p.scheme }
 // Shards is the number of shards, n.
 func (p *Placer) Shards() int { return p.shards }
 
-// PerTenant gives the subsets of k shards, 1 to n, or ErrPerTenant. Size classes with different k
-// share one Placer.
+// Slots is the number of slots, 0 when the scheme does not place by slot.
+func (p *Placer) Slots() uint64 {
+	if p.scheme != BoundedV1 {
+		return 0
+	}
+	return p.bounded.capacity()
+}
+
+// PerTenant gives the subsets of k shards, or ErrPerTenant. k is from 1 to n, under BoundedV1 to the
+// number of stripes. Size classes with different k share one Placer.
 func (p *Placer) PerTenant(k int) (Subsets, error) {
-	if k < 1 || k > p.shards {
-		return Subsets{}, fmt.Errorf("%w: %d of %d shards, want 1 to %d", ErrPerTenant, k, p.shards, p.shards)
+	if k < 1 || k > p.most {
+		return Subsets{}, fmt.Errorf("%w: %d of %d shards, want 1 to %d", ErrPerTenant, k, p.shards, p.most)
 	}
 	return Subsets{p, k}, nil
 }
@@ -162,19 +240,22 @@ type Subsets struct {
 func (s Subsets) PerTenant() int { return s.k }
 
 // Append appends the tenant's k indices into the list of shards, the most preferred first, and returns
-// the extended slice. The id is taken as its bytes and may have any length.
+// the extended slice. Only BoundedV1 has errors, ErrNoSlot and *FullError, with which dst comes back as
+// it was: a subset is whole or not there.
 //
 // HMACv1 costs one HMAC-SHA256 for each four words that it draws, about n·ln(n/(n-k)) of them and so
 // one HMAC when k is small. RendezvousV1 costs one HMAC and n integer mixes, and time in the order of
 // k² more, which shows from hundreds of members on.
-func (s Subsets) Append(dst []int, tenant string) []int {
+func (s Subsets) Append(dst []int, t Tenant) ([]int, error) {
 	// A switch, not an interface: through a dynamic call the caller's buffers would escape to the heap.
 	p := s.placer
 	switch p.scheme {
 	case HMACv1:
-		return appendRecipe(dst, &p.mac, &p.recipe, tenant, s.k)
+		return appendRecipe(dst, &p.mac, &p.recipe, t.ID, s.k), nil
+	case RendezvousV1:
+		return appendTop(dst, &p.mac, &p.rendezvous, t.ID, s.k), nil
 	default:
-		return appendTop(dst, &p.mac, &p.rendezvous, tenant, s.k)
+		return p.bounded.append(dst, t.Slot, s.k)
 	}
 }
 

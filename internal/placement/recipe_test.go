@@ -39,7 +39,7 @@ func TestRecipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := subsets(t, HMACv1, key, numbered(v.N), v.K).Append(nil, v.Tenant)
+		got := subsets(t, HMACv1, key, numbered(v.N), v.K).of(nil, v.Tenant)
 		if !slices.Equal(got, v.Shards) {
 			t.Errorf("vector %d: tenant %q, n=%d, k=%d: got %v, want %v", i, v.Tenant, v.N, v.K, got, v.Shards)
 		}

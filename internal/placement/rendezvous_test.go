@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	}
 	for i, v := range vectors {
 		shards := named(v.Shards)
-		got := ids(shards, subsets(t, RendezvousV1, []byte(v.Key), shards, v.K).Append(nil, v.Tenant))
+		got := ids(shards, subsets(t, RendezvousV1, []byte(v.Key), shards, v.K).of(nil, v.Tenant))
 		if !slices.Equal(got, v.Subset) {
 			t.Errorf("vector %d: tenant %q, k=%d: got %v, want %v", i, v.Tenant, v.K, got, v.Subset)
 		}
@@ -66,7 +66,7 @@ func writeGolden(t *testing.T) {
 		for _, names := range [][]string{{"only"}, {"b", "a"}, {"s1", "s", "s11", "s01"}, allIDs(16), allIDs(100)} {
 			for _, tenant := range []string{"acme", "", "org-00001", "日本語テナント", long} {
 				shards, k := named(names), min(4, len(names))
-				subset := ids(shards, subsets(t, RendezvousV1, []byte(key), shards, k).Append(nil, tenant))
+				subset := ids(shards, subsets(t, RendezvousV1, []byte(key), shards, k).of(nil, tenant))
 				vectors = append(vectors, goldenVector{key, names, tenant, k, subset})
 			}
 		}
@@ -93,8 +93,8 @@ func TestOrderFree(t *testing.T) {
 		key, shards, tenant := drawKey(t), shardList(t), drawTenant(t)
 		k := rapid.IntRange(1, len(shards)).Draw(t, "k")
 		other := rapid.Permutation(shards).Draw(t, "other order")
-		a := ids(shards, subsets(t, RendezvousV1, key, shards, k).Append(nil, tenant))
-		b := ids(other, subsets(t, RendezvousV1, key, other, k).Append(nil, tenant))
+		a := ids(shards, subsets(t, RendezvousV1, key, shards, k).of(nil, tenant))
+		b := ids(other, subsets(t, RendezvousV1, key, other, k).of(nil, tenant))
 		if !slices.Equal(a, b) {
 			t.Fatalf("%v in one order, %v in the other", a, b)
 		}
@@ -149,8 +149,8 @@ func TestMinimal(t *testing.T) {
 		gone := rapid.IntRange(0, len(after)-1).Draw(t, "the shard that joins")
 		before := slices.Delete(slices.Clone(after), gone, gone+1)
 		k := rapid.IntRange(1, len(before)).Draw(t, "k")
-		was := ids(before, subsets(t, RendezvousV1, key, before, k).Append(nil, tenant))
-		is := ids(after, subsets(t, RendezvousV1, key, after, k).Append(nil, tenant))
+		was := ids(before, subsets(t, RendezvousV1, key, before, k).of(nil, tenant))
+		is := ids(after, subsets(t, RendezvousV1, key, after, k).of(nil, tenant))
 		at := slices.Index(is, after[gone].ID)
 		if at < 0 {
 			if !slices.Equal(was, is) {
@@ -181,7 +181,7 @@ func TestMinimalShare(t *testing.T) {
 		var x, y []int
 		same := 0
 		for i := range tenants {
-			x, y = before.Append(x[:0], tenant(i)), after.Append(y[:0], tenant(i))
+			x, y = before.of(x[:0], tenant(i)), after.of(y[:0], tenant(i))
 			if slices.Equal(x, y) {
 				same++
 			}

@@ -16,7 +16,7 @@ func TestUniform(t *testing.T) {
 			cells := make(map[[k]int]int)
 			var buf []int
 			for i := range tenants {
-				buf = s.Append(buf[:0], tenant(i))
+				buf = s.of(buf[:0], tenant(i))
 				cells[[k]int(buf)]++
 			}
 			var counts []int
@@ -47,7 +47,7 @@ func TestUniformOccupancy(t *testing.T) {
 				counts := make([]int, c.n)
 				var buf []int
 				for i := range tenants {
-					buf = s.Append(buf[:0], tenant(i))
+					buf = s.of(buf[:0], tenant(i))
 					for _, shard := range buf {
 						counts[shard]++
 					}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/placement"
 )
 
 // fate is what a shard does with a request.
@@ -197,7 +198,11 @@ func TestSubsetOnly(t *testing.T) {
 			}
 		}
 		if len(entry.Pins) == 0 {
-			for _, i := range tr.engine.subsets[entry.Size].Append(nil, "acme") {
+			indices, err := tr.engine.subsets[entry.Size].Append(nil, placement.Tenant{ID: "acme"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range indices {
 				members = append(members, tr.engine.config.Shards[i])
 			}
 		}

@@ -107,7 +107,7 @@ func newSubsets(c Config) (map[string]placement.Subsets, error) {
 	for i, id := range c.Shards {
 		shards[i] = placement.Shard{ID: id, Weight: 1}
 	}
-	placer, err := placement.New(c.Scheme, c.Key, shards)
+	placer, err := placement.New(placement.Config{Scheme: c.Scheme, Key: c.Key, Shards: shards})
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,11 @@ func (s *serving) order(entry directory.Entry) ([]string, *Response) {
 			// Any other k would be another subset, in which the tenant's state is not.
 			return nil, misconfigured("size class %q is not declared in this cell", entry.Size)
 		}
-		for _, i := range subsets.Append(nil, s.out.Tenant) {
+		indices, err := subsets.Append(nil, placement.Tenant{ID: s.out.Tenant, Slot: entry.Slot})
+		if err != nil {
+			return nil, misconfigured("the tenant cannot be placed: %w", err)
+		}
+		for _, i := range indices {
 			members = append(members, s.config.Shards[i])
 		}
 	}

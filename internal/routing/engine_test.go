@@ -301,7 +301,11 @@ func TestSubsetByScheme(t *testing.T) {
 			e.Serve(t.Context(), "acme", get("/x"))
 		}
 		want := map[string]bool{}
-		for _, i := range e.subsets[entry.Size].Append(nil, "acme") {
+		indices, err := e.subsets[entry.Size].Append(nil, placement.Tenant{ID: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range indices {
 			want[c.Shards[i]] = true
 		}
 		// A member of four is missed by 500 random picks with probability 1e-62.

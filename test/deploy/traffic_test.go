@@ -178,7 +178,7 @@ func (w *world) subset(t *testing.T, tenant string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	placer, err := placement.New(scheme, key, shards)
+	placer, err := placement.New(placement.Config{Scheme: scheme, Key: key, Shards: shards})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,11 @@ func (w *world) subset(t *testing.T, tenant string) []string {
 		t.Fatal(err)
 	}
 	var members []string
-	for _, i := range subsets.Append(nil, tenant) {
+	indices, err := subsets.Append(nil, placement.Tenant{ID: tenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range indices {
 		members = append(members, ids[i])
 	}
 	return members

@@ -84,7 +84,7 @@ func members(t *testing.T, state string, ids []string) (n int) {
 	for i := range shards {
 		all = append(all, placement.Shard{ID: fmt.Sprintf("s%02d", i+1), Weight: 1})
 	}
-	placer, err := placement.New(placement.RendezvousV1, key, all)
+	placer, err := placement.New(placement.Config{Scheme: placement.RendezvousV1, Key: key, Shards: all})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,11 @@ func members(t *testing.T, state string, ids []string) (n int) {
 		t.Fatal(err)
 	}
 	for _, id := range ids {
-		if slices.ContainsFunc(subsets.Append(nil, id), func(i int) bool { return all[i].ID == victim }) {
+		subset, err := subsets.Append(nil, placement.Tenant{ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(subset, func(i int) bool { return all[i].ID == victim }) {
 			n++
 		}
 	}
