@@ -47,7 +47,7 @@ func TestRecipe(t *testing.T) {
 		if v.Failed != nil {
 			failures++
 			got, err := p.Fail(v.Failed)
-			if want := (Impact{*v.FullyDown, *v.Degraded}); err != nil || got != want {
+			if want := (hit{*v.FullyDown, *v.Degraded}); err != nil || hitOf(got) != want {
 				t.Errorf("vector %d: %+v, %v; want %+v", i, got, err, want)
 			}
 		}
@@ -118,6 +118,11 @@ func overlap(t fataler, p *Population) Overlap {
 	return o
 }
 
+// hit is the tenants of an Impact.
+type hit struct{ down, degraded int }
+
+func hitOf(i Impact) hit { return hit{i.FullyDown, i.Degraded} }
+
 func fail(t fataler, p *Population, failed []int) Impact {
 	t.Helper()
 	impact, err := p.Fail(failed)
@@ -150,14 +155,14 @@ func TestNaive(t *testing.T) {
 		n, subsets := drawPopulation(t)
 		failed := drawFailed(t, n)
 		p := collect(t, n, slices.Values(subsets))
-		var impact Impact
+		var impact hit
 		var o Overlap
 		for i, a := range subsets {
 			if share(a, failed) {
-				impact.Degraded++
+				impact.degraded++
 			}
 			if !slices.ContainsFunc(a, func(s int) bool { return !slices.Contains(failed, s) }) {
-				impact.FullyDown++
+				impact.down++
 			}
 			for _, b := range subsets[:i] {
 				o.Pairs++
@@ -169,7 +174,7 @@ func TestNaive(t *testing.T) {
 		if p.Tenants() != len(subsets) {
 			t.Fatalf("%d tenants, want %d", p.Tenants(), len(subsets))
 		}
-		if got := fail(t, p, failed); got != impact {
+		if got := hitOf(fail(t, p, failed)); got != impact {
 			t.Fatalf("impact %+v, want %+v", got, impact)
 		}
 		if got := overlap(t, p); got != o {
@@ -230,8 +235,8 @@ func TestClosedForm(t *testing.T) {
 					for i := range failed {
 						failed[i] = n - 1 - i
 					}
-					want := Impact{FullyDown: r * choose(f, k), Degraded: r * (all - choose(n-f, k))}
-					if got := fail(t, p, failed); got != want {
+					want := hit{r * choose(f, k), r * (all - choose(n-f, k))}
+					if got := hitOf(fail(t, p, failed)); got != want {
 						t.Errorf("%d of %d, %d times, %d failed: %+v, want %+v", k, n, r, f, got, want)
 					}
 				}
@@ -320,7 +325,7 @@ func TestMonotone(t *testing.T) {
 			}
 			before = now
 		}
-		if all := (Impact{len(subsets), len(subsets)}); before != all {
+		if all := (hit{len(subsets), len(subsets)}); hitOf(before) != all {
 			t.Fatalf("with every shard failed %+v, want %+v", before, all)
 		}
 	})
@@ -411,7 +416,7 @@ func TestSmallPopulations(t *testing.T) {
 		if got := overlap(t, p); got != (Overlap{}) {
 			t.Errorf("%d tenants: %+v", n, got)
 		}
-		if got := fail(t, p, []int{0}); got != (Impact{0, n}) {
+		if got := hitOf(fail(t, p, []int{0})); got != (hit{0, n}) {
 			t.Errorf("%d tenants: %+v", n, got)
 		}
 	}
