@@ -27,6 +27,8 @@ var (
 	ErrLoad       = errors.New("not a load")
 	ErrFailed     = errors.New("not a set of shards that can fail")
 	ErrSampling   = errors.New("not a way to draw sets of shards")
+	ErrTraffic    = errors.New("not a way that requests find a shard")
+	ErrCapacity   = errors.New("not what shards can carry")
 	ErrTooLarge   = errors.New("pairwise overlap is too much work")
 	ErrTooMany    = errors.New("too many sets of shards")
 )

@@ -91,18 +91,10 @@ func (p *Population) Failures(failed int, sampling Sampling) (*Spread, error) {
 		return nil, fmt.Errorf("%w: %d shards together, want 1 to %d", ErrFailed, failed, p.shards)
 	}
 	sets, feasible := p.Feasible(failed)
-	s := &Spread{Failed: failed, Of: sets, Confidence: 1}
-	var m *measurement
+	s := &Spread{Failed: failed, Of: sets}
 	switch {
 	case feasible:
-		s.Sets = int(sets)
-		m = newMeasurement(s.Sets, failed)
-		if p.countable(failed) {
-			newPortions(p, failed).each(m.add)
-		} else {
-			t := newTally(p)
-			combinations(p.shards, failed, func(set []int) { m.add(set, t.fail(set)) })
-		}
+		p.all(s)
 	case sampling == Sampling{}:
 		return nil, fmt.Errorf("%w: %.4g sets of %d of %d shards: measure a sample of them", ErrTooMany, sets, failed, p.shards)
 	default:
@@ -112,15 +104,32 @@ func (p *Population) Failures(failed int, sampling Sampling) (*Spread, error) {
 		if float64(sampling.Sets)*p.stepsPerSet(failed) > maxSteps {
 			return nil, fmt.Errorf("%w: a sample of %d sets of %d shards: draw fewer sets", ErrTooMany, sampling.Sets, failed)
 		}
-		s.Sets, s.Sampled, s.Confidence = sampling.Sets, true, sampling.Confidence
-		s.Beyond = 1 - math.Pow(1-s.Confidence, 1/float64(s.Sets))
-		m = newMeasurement(s.Sets, failed)
-		t := newTally(p)
-		sampling.draw(p.shards, failed, func(set []int) { m.add(set, t.fail(set)) })
+		p.sample(s, sampling)
 	}
-	s.PerTenant = p.meanLosses(failed)
-	m.summarise(s, p)
 	return s, nil
+}
+
+// all measures every set of s.
+func (p *Population) all(s *Spread) {
+	s.Sets, s.Confidence = int(s.Of), 1
+	m := newMeasurement(s.Sets, s.Failed)
+	if p.countable(s.Failed) {
+		newPortions(p, s.Failed).each(m.add)
+	} else {
+		t := newTally(p)
+		combinations(p.shards, s.Failed, func(set []int) { m.add(set, t.fail(set)) })
+	}
+	m.summarise(s, p)
+}
+
+// sample measures some sets of s.
+func (p *Population) sample(s *Spread, sampling Sampling) {
+	s.Sets, s.Sampled, s.Confidence = sampling.Sets, true, sampling.Confidence
+	s.Beyond = 1 - math.Pow(1-s.Confidence, 1/float64(s.Sets))
+	m := newMeasurement(s.Sets, s.Failed)
+	t := newTally(p)
+	sampling.draw(p.shards, s.Failed, func(set []int) { m.add(set, t.fail(set)) })
+	m.summarise(s, p)
 }
 
 // stepsPerSet is what the failure of a set takes to look up, on average.
@@ -223,8 +232,9 @@ func (m *measurement) add(set []int, of Impact) {
 	m.count++
 }
 
-// summarise turns the counts into the distributions of s, whose losses are known.
+// summarise turns the counts into the distributions of s.
 func (m *measurement) summarise(s *Spread, p *Population) {
+	s.PerTenant = p.meanLosses(s.Failed)
 	var means [6]float64
 	for _, l := range s.PerTenant {
 		share := float64(l.Lost) / float64(l.Of)

@@ -75,6 +75,11 @@ func (p *Population) check(failed []int) error {
 	if len(failed) == 0 {
 		return fmt.Errorf("%w: name at least one shard", ErrFailed)
 	}
+	return p.checkNamed(failed)
+}
+
+// checkNamed refuses a list that names shards that do not exist, or one twice.
+func (p *Population) checkNamed(failed []int) error {
 	seen := make(map[int]bool, len(failed))
 	for _, shard := range failed {
 		if shard < 0 || shard >= p.shards {
