@@ -31,20 +31,38 @@ func BenchmarkRawHMAC(b *testing.B) {
 
 func BenchmarkHMACv1(b *testing.B) {
 	for _, c := range []struct{ n, k int }{{16, 2}, {100, 4}} {
-		benchmarkAppend(b, HMACv1, c.n, c.k)
+		benchmarkAppend(b, HMACv1, numbered(c.n), c.k)
 	}
 }
 
 func BenchmarkRendezvousV1(b *testing.B) {
 	for _, c := range []struct{ n, k int }{{16, 2}, {100, 4}, {1000, 4}} {
-		benchmarkAppend(b, RendezvousV1, c.n, c.k)
+		benchmarkAppend(b, RendezvousV1, numbered(c.n), c.k)
 	}
 }
 
-func benchmarkAppend(b *testing.B, scheme Scheme, n, k int) {
-	b.Run(fmt.Sprintf("%dof%d", k, n), func(b *testing.B) {
+// BenchmarkRendezvousV1Zones is the same over three zones.
+func BenchmarkRendezvousV1Zones(b *testing.B) {
+	for _, c := range []struct{ n, k int }{{16, 2}, {16, 4}, {100, 4}, {1000, 4}} {
+		benchmarkAppend(b, RendezvousV1, zoned(c.n, 3), c.k)
+	}
+}
+
+// BenchmarkRendezvousV1Weights is the same in one zone with two weights.
+func BenchmarkRendezvousV1Weights(b *testing.B) {
+	for _, c := range []struct{ n, k int }{{16, 2}, {100, 4}, {1000, 4}} {
+		shards := numbered(c.n)
+		for i := range shards {
+			shards[i].Weight = 1 + i%2
+		}
+		benchmarkAppend(b, RendezvousV1, shards, c.k)
+	}
+}
+
+func benchmarkAppend(b *testing.B, scheme Scheme, shards []Shard, k int) {
+	b.Run(fmt.Sprintf("%dof%d", k, len(shards)), func(b *testing.B) {
 		b.ReportAllocs()
-		s := subsets(b, scheme, benchKey, numbered(n), k)
+		s := subsets(b, scheme, benchKey, shards, k)
 		buf := make([]int, 0, k)
 		for b.Loop() {
 			buf = s.of(buf[:0], benchTenant)

@@ -74,7 +74,8 @@ var (
 	ErrShardCount     = errors.New("number of shards out of range")
 	ErrShardID        = errors.New("shard without an id")
 	ErrDuplicateShard = errors.New("two shards have one id")
-	ErrWeight         = errors.New("scheme does not support weights")
+	ErrWeight         = errors.New("weight out of range")
+	ErrZones          = errors.New("too many zones")
 	ErrPerTenant      = errors.New("shards per tenant out of range")
 	ErrMaxShared      = errors.New("shards that two tenants may share out of range")
 )
@@ -137,7 +138,7 @@ type Placer struct {
 	most       int // the largest k
 	mac        mac
 	recipe     reduction // of HMACv1 only
-	rendezvous ranking   // of RendezvousV1 only
+	rendezvous spread    // of RendezvousV1 only
 	bounded    bounded   // of BoundedV1 only
 }
 
@@ -160,7 +161,10 @@ func New(c Config) (*Placer, error) {
 	case HMACv1:
 		p.recipe = newReduction(uint64(len(c.Shards)))
 	case RendezvousV1:
-		p.rendezvous = newRanking(&p.mac, c.Shards)
+		var err error
+		if p.rendezvous, err = newSpread(&p.mac, c.Shards); err != nil {
+			return nil, err
+		}
 	case BoundedV1:
 		var err error
 		if p.bounded, err = newBounded(&p.mac, c.Shards, c.MaxShared, c.MaxPerTenant); err != nil {
@@ -200,11 +204,27 @@ func checkShards(scheme Scheme, shards []Shard) error {
 			return fmt.Errorf("%w: %q, with indices %d and %d", ErrDuplicateShard, s.ID, j, i)
 		}
 		first[s.ID] = i
-		if s.Weight != 1 {
-			return fmt.Errorf("%w: shard %q has weight %d under %s, want 1", ErrWeight, s.ID, s.Weight, scheme)
+		most := 1
+		if scheme == RendezvousV1 {
+			most = MaxWeight
+		}
+		if s.Weight < 1 || s.Weight > most {
+			return fmt.Errorf("%w: shard %q has %d under %s, want %s", ErrWeight, s.ID, s.Weight, scheme, oneTo(most))
 		}
 	}
 	return nil
+}
+
+func oneTo(most int) string {
+	if most == 1 {
+		return "1, since the scheme does not weigh shards"
+	}
+	return fmt.Sprintf("1 to %d", most)
+}
+
+// Format writes what the Placer is, whatever the verb, and nothing of its key.
+func (p *Placer) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%s of %d shards", p.scheme, p.shards)
 }
 
 // Scheme is the scheme in use.
@@ -227,13 +247,18 @@ func (p *Placer) PerTenant(k int) (Subsets, error) {
 	if k < 1 || k > p.most {
 		return Subsets{}, fmt.Errorf("%w: %d of %d shards, want 1 to %d", ErrPerTenant, k, p.shards, p.most)
 	}
-	return Subsets{p, k}, nil
+	s := Subsets{placer: p, k: k}
+	if p.scheme == RendezvousV1 {
+		s.deal = p.rendezvous.deal(k)
+	}
+	return s, nil
 }
 
 // Subsets computes subsets of one size. It comes from Placer.PerTenant; its zero value is of no use.
 type Subsets struct {
 	placer *Placer
 	k      int
+	deal   deal // of RendezvousV1 only
 }
 
 // PerTenant is the number of shards in each subset, k.
@@ -253,7 +278,7 @@ func (s Subsets) Append(dst []int, t Tenant) ([]int, error) {
 	case HMACv1:
 		return appendRecipe(dst, &p.mac, &p.recipe, t.ID, s.k), nil
 	case RendezvousV1:
-		return appendTop(dst, &p.mac, &p.rendezvous, t.ID, s.k), nil
+		return p.rendezvous.append(dst, &p.mac, t.ID, s.k, s.deal), nil
 	default:
 		return p.bounded.append(dst, t.Slot, s.k)
 	}

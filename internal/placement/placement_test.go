@@ -22,6 +22,24 @@ func numbered(n int) []Shard {
 	return shards
 }
 
+// zoned deals n shards to zones a, b, …, as a fleet does that gives a count.
+func zoned(n, zones int) []Shard {
+	shards := numbered(n)
+	for i := range shards {
+		shards[i].Zone = string(rune('a' + i%zones))
+	}
+	return shards
+}
+
+// weighted gives shards with these weights, all in one zone.
+func weighted(weights ...int) []Shard {
+	shards := numbered(len(weights))
+	for i, w := range weights {
+		shards[i].Weight = w
+	}
+	return shards
+}
+
 // fataler is what *testing.T, *testing.B and *rapid.T share.
 type fataler interface {
 	Helper()
@@ -50,12 +68,18 @@ func (s Subsets) of(dst []int, tenant string) []int {
 	return dst
 }
 
-// shardList draws up to 24 shards with unlike ids in any order.
-func shardList(t *rapid.T) []Shard {
+// shardList draws up to 24 shards with unlike ids in any order, in up to four zones; with weights where
+// the scheme takes them.
+func shardList(t *rapid.T, scheme Scheme) []Shard {
+	weight := rapid.Just(1)
+	if scheme == RendezvousV1 && rapid.Bool().Draw(t, "weighted") {
+		weight = rapid.SampledFrom([]int{1, 2, 3, 1000, MaxWeight})
+	}
+	zones := []string{"a", "b", "c", ""}[:rapid.IntRange(1, 4).Draw(t, "zones")]
 	ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,15}`), 1, 24, rapid.ID).Draw(t, "ids")
 	shards := make([]Shard, len(ids))
 	for i, id := range ids {
-		shards[i] = Shard{ID: id, Zone: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone"), Weight: 1}
+		shards[i] = Shard{ID: id, Zone: rapid.SampledFrom(zones).Draw(t, "zone"), Weight: weight.Draw(t, "weight")}
 	}
 	return shards
 }
@@ -72,7 +96,8 @@ func ids(s []Shard, in []int) (out []string) {
 
 func TestDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		scheme, key, shards, tenant := drawScheme(t), drawKey(t), shardList(t), drawTenant(t)
+		scheme := drawScheme(t)
+		key, shards, tenant := drawKey(t), shardList(t, scheme), drawTenant(t)
 		k := rapid.IntRange(1, len(shards)).Draw(t, "k")
 		s := subsets(t, scheme, key, shards, k)
 		want := s.of(nil, tenant)
@@ -93,9 +118,10 @@ func TestDeterministic(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shards := shardList(t)
+		scheme := drawScheme(t)
+		shards := shardList(t, scheme)
 		k := rapid.IntRange(1, len(shards)).Draw(t, "k")
-		s := subsets(t, drawScheme(t), drawKey(t), shards, k)
+		s := subsets(t, scheme, drawKey(t), shards, k)
 		checkComplete(t, s.of(nil, drawTenant(t)), len(shards), k)
 	})
 	for _, scheme := range schemes { // beyond what shardList draws
@@ -103,6 +129,8 @@ func TestComplete(t *testing.T) {
 		checkComplete(t, s.of(nil, "acme"), MaxShards, 300)
 		s = subsets(t, scheme, []byte("k"), numbered(300), 300)
 		checkComplete(t, s.of(nil, "acme"), 300, 300)
+		s = subsets(t, scheme, []byte("k"), zoned(MaxShards, 5), 40_000)
+		checkComplete(t, s.of(nil, "acme"), MaxShards, 40_000)
 	}
 }
 
@@ -116,7 +144,8 @@ func checkComplete(t fataler, subset []int, n, k int) {
 
 func TestNested(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		scheme, key, shards, tenant := drawScheme(t), drawKey(t), shardList(t), drawTenant(t)
+		scheme := drawScheme(t)
+		key, shards, tenant := drawKey(t), shardList(t, scheme), drawTenant(t)
 		all := subsets(t, scheme, key, shards, len(shards)).of(nil, tenant)
 		for k := 1; k < len(shards); k++ {
 			if got := subsets(t, scheme, key, shards, k).of(nil, tenant); !slices.Equal(got, all[:k]) {
@@ -151,21 +180,31 @@ func TestKeyed(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	long := string(make([]byte, 1000))
 	for _, scheme := range schemes {
-		for _, c := range []struct{ n, k int }{{1, 1}, {16, 2}, {100, 4}, {200, 150}} {
-			s := subsets(t, scheme, []byte("k"), numbered(c.n), c.k)
-			for _, tenant := range []string{"", "acme", "a tenant with an id of more than thirty-two bytes, of more than a block even", long} {
-				buf := make([]int, 0, c.k)
-				if got := testing.AllocsPerRun(100, func() { buf = s.of(buf[:0], tenant) }); got != 0 {
-					t.Errorf("%s, %d of %d, id of %d bytes: %v allocations", scheme, c.k, c.n, len(tenant), got)
-				}
-			}
-			if got := testing.AllocsPerRun(100, func() {
-				var buf [150]int // stays on the caller's stack
-				s.of(buf[:0], "acme")
-			}); got != 0 {
-				t.Errorf("%s, %d of %d: the caller's array went to the heap", scheme, c.k, c.n)
+		for _, c := range []struct{ n, k, zones int }{{1, 1, 1}, {16, 2, 1}, {16, 2, 3}, {100, 4, 1}, {100, 4, 3}, {200, 150, 1}, {200, 150, 3}} {
+			shards := zoned(c.n, c.zones)
+			checkNoAllocations(t, scheme, shards, c.k, "", "acme", "a tenant with an id of more than thirty-two bytes, of more than a block even", long)
+			if scheme == RendezvousV1 && c.n > 1 {
+				shards[0].Weight = 3
+				checkNoAllocations(t, scheme, shards, c.k, "acme")
 			}
 		}
+	}
+}
+
+func checkNoAllocations(t *testing.T, scheme Scheme, shards []Shard, k int, tenants ...string) {
+	t.Helper()
+	s := subsets(t, scheme, []byte("k"), shards, k)
+	for _, tenant := range tenants {
+		buf := make([]int, 0, k)
+		if got := testing.AllocsPerRun(100, func() { buf = s.of(buf[:0], tenant) }); got != 0 {
+			t.Errorf("%s, %d of %d, id of %d bytes: %v allocations", scheme, k, len(shards), len(tenant), got)
+		}
+	}
+	if got := testing.AllocsPerRun(100, func() {
+		var buf [150]int // stays on the caller's stack
+		s.of(buf[:0], "acme")
+	}); got != 0 {
+		t.Errorf("%s, %d of %d: the caller's array went to the heap", scheme, k, len(shards))
 	}
 }
 
@@ -204,10 +243,10 @@ func TestAppendKeeps(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	key, two := []byte("k"), numbered(2)
-	heavy := numbered(2)
-	heavy[1].Weight = 2
-	unset := numbered(2)
-	unset[0].Weight = 0
+	manyZones := numbered(MaxZones + 1)
+	for i := range manyZones {
+		manyZones[i].Zone = fmt.Sprint(i)
+	}
 	for _, c := range []struct {
 		name   string
 		scheme Scheme
@@ -225,12 +264,21 @@ func TestNewRefuses(t *testing.T) {
 		{"nameless shard", RendezvousV1, key, []Shard{{ID: "a", Weight: 1}, {Weight: 1}}, ErrShardID},
 		{"one id twice", RendezvousV1, key, []Shard{two[0], two[1], two[0]}, ErrDuplicateShard},
 		{"one id twice, ids unused", HMACv1, key, []Shard{two[0], two[0]}, ErrDuplicateShard},
-		{"weight", RendezvousV1, key, heavy, ErrWeight},
-		{"weight, ids unused", HMACv1, key, heavy, ErrWeight},
-		{"weight not set", RendezvousV1, key, unset, ErrWeight},
+		{"weight, which the scheme would ignore", HMACv1, key, weighted(1, 2), ErrWeight},
+		{"weight not set", RendezvousV1, key, weighted(0, 1), ErrWeight},
+		{"negative weight", RendezvousV1, key, weighted(1, -1), ErrWeight},
+		{"weight too large", RendezvousV1, key, weighted(1, MaxWeight+1), ErrWeight},
+		{"zones", RendezvousV1, key, manyZones, ErrZones},
 	} {
 		if p, err := New(Config{Scheme: c.scheme, Key: c.key, Shards: c.shards}); !errors.Is(err, c.want) || p != nil {
 			t.Errorf("%s: %v, %v; want %v", c.name, p, err, c.want)
+		}
+	}
+	for _, scheme := range schemes {
+		for _, shared := range []int{-1, 1} {
+			if p, err := New(Config{Scheme: scheme, Key: key, Shards: two, MaxShared: shared}); !errors.Is(err, ErrMaxShared) || p != nil {
+				t.Errorf("%s, at most %d shared: %v, %v; want %v", scheme, shared, p, err, ErrMaxShared)
+			}
 		}
 	}
 	p, err := New(Config{Scheme: HMACv1, Key: key, Shards: two})
@@ -245,3 +293,16 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func tenant(i int) string { return fmt.Sprintf("org-%05d", i) }
+
+// Keyed: whatever prints a Placer, prints nothing of its key.
+func TestKeyedIsNotPrinted(t *testing.T) {
+	p, err := New(Config{Scheme: RendezvousV1, Key: []byte("k"), Shards: numbered(3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		if got := fmt.Sprintf(verb, p); got != "rendezvous/v1 of 3 shards" {
+			t.Errorf("%s: %s", verb, got)
+		}
+	}
+}

@@ -1,12 +1,10 @@
 package placement
 
 import (
-	"encoding/json"
-	"flag"
+	"bytes"
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,83 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "write the golden vectors anew")
-
-type goldenVector struct {
-	Key    string   `json:"key"`
-	Shards []string `json:"shards"`
-	Tenant string   `json:"tenant"`
-	K      int      `json:"k"`
-	Subset []string `json:"subset"`
-}
-
-const goldenFile = "testdata/rendezvous-v1.json"
-
-// TestGolden: the outputs that are pinned do not change. A change would move the tenants of every fleet.
-func TestGolden(t *testing.T) {
-	if *update {
-		writeGolden(t)
-	}
-	raw, err := os.ReadFile(goldenFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var vectors []goldenVector
-	if err := json.Unmarshal(raw, &vectors); err != nil {
-		t.Fatal(err)
-	}
-	if len(vectors) < 40 {
-		t.Fatalf("only %d vectors", len(vectors))
-	}
-	for i, v := range vectors {
-		shards := named(v.Shards)
-		got := ids(shards, subsets(t, RendezvousV1, []byte(v.Key), shards, v.K).of(nil, v.Tenant))
-		if !slices.Equal(got, v.Subset) {
-			t.Errorf("vector %d: tenant %q, k=%d: got %v, want %v", i, v.Tenant, v.K, got, v.Subset)
-		}
-	}
-}
-
-func named(ids []string) []Shard {
-	shards := make([]Shard, len(ids))
-	for i, id := range ids {
-		shards[i] = Shard{ID: id, Zone: "a", Weight: 1}
-	}
-	return shards
-}
-
-func writeGolden(t *testing.T) {
-	var vectors []goldenVector
-	long := strings.Repeat("x", 300)
-	for _, key := range []string{"k", "shuffle-shard-v1", strings.Repeat("key", 30)} {
-		for _, names := range [][]string{{"only"}, {"b", "a"}, {"s1", "s", "s11", "s01"}, allIDs(16), allIDs(100)} {
-			for _, tenant := range []string{"acme", "", "org-00001", "日本語テナント", long} {
-				shards, k := named(names), min(4, len(names))
-				subset := ids(shards, subsets(t, RendezvousV1, []byte(key), shards, k).of(nil, tenant))
-				vectors = append(vectors, goldenVector{key, names, tenant, k, subset})
-			}
-		}
-	}
-	raw, err := json.Marshal(vectors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.ReplaceAll(string(raw), "},{", "},\n{")
-	if err := os.WriteFile(goldenFile, []byte(lines+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func allIDs(n int) (names []string) {
-	for _, s := range numbered(n) {
-		names = append(names, s.ID)
-	}
-	return names
-}
-
 func TestOrderFree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		key, shards, tenant := drawKey(t), shardList(t), drawTenant(t)
+		key, shards, tenant := drawKey(t), shardList(t, RendezvousV1), drawTenant(t)
 		k := rapid.IntRange(1, len(shards)).Draw(t, "k")
 		other := rapid.Permutation(shards).Draw(t, "other order")
 		a := ids(shards, subsets(t, RendezvousV1, key, shards, k).of(nil, tenant))
@@ -105,11 +29,11 @@ func TestOrderFree(t *testing.T) {
 // shard.
 func TestOrderFreeRanking(t *testing.T) {
 	m := newMAC([]byte("k"))
-	r := newRanking(&m, named([]string{"b", "a", "s10", "B", "s9"}))
+	r := newRanking(&m, named([]string{"b", "a", "s10", "B", "s9"}), []int{0, 1, 2, 3, 4})
 	if want := []int{3, 1, 0, 2, 4}; !slices.Equal(r.indices, want) {
 		t.Errorf("order %v, want %v", r.indices, want)
 	}
-	if alone := newRanking(&m, named([]string{"s10"})); r.words[3] != alone.words[0] {
+	if alone := newRanking(&m, named([]string{"s10"}), []int{0}); r.words[3] != alone.words[0] {
 		t.Error("the word of s10 depends on the other shards")
 	}
 }
@@ -142,7 +66,7 @@ func TestOrderFreeTies(t *testing.T) {
 
 func TestMinimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		key, after, tenant := drawKey(t), shardList(t), drawTenant(t)
+		key, after, tenant := drawKey(t), shardList(t, RendezvousV1), drawTenant(t)
 		if len(after) == 1 {
 			t.Skip("one shard cannot be removed")
 		}
@@ -158,9 +82,32 @@ func TestMinimal(t *testing.T) {
 			}
 			return
 		}
-		// Without the new shard, what is left are the old members but the last.
-		if rest := slices.Delete(slices.Clone(is), at, at+1); !slices.Equal(rest, was[:k-1]) {
+		rest := slices.Delete(slices.Clone(is), at, at+1)
+		for _, id := range rest {
+			if !slices.Contains(was, id) {
+				t.Fatalf("%v became %v, more than one member's place", was, is)
+			}
+		}
+		// In one zone, what is left are the old members but the last, in their order.
+		if oneZone := !slices.ContainsFunc(after, func(s Shard) bool { return s.Zone != after[0].Zone }); oneZone && !slices.Equal(rest, was[:k-1]) {
 			t.Fatalf("%v became %v, more than the last member's place", was, is)
+		}
+	})
+}
+
+// Minimal: a weight that rises can bring its shard in, in one member's place, and changes nothing else.
+func TestMinimalWeight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key, before, tenant := drawKey(t), shardList(t, RendezvousV1), drawTenant(t)
+		k := rapid.IntRange(1, len(before)).Draw(t, "k")
+		i := rapid.IntRange(0, len(before)-1).Draw(t, "shard")
+		after := slices.Clone(before)
+		after[i].Weight = rapid.IntRange(before[i].Weight, MaxWeight).Draw(t, "new weight")
+		was := subsets(t, RendezvousV1, key, before, k).of(nil, tenant)
+		for _, member := range subsets(t, RendezvousV1, key, after, k).of(nil, tenant) {
+			if member != i && !slices.Contains(was, member) {
+				t.Fatalf("shard %d got in among %v when shard %d grew", member, was, i)
+			}
 		}
 	})
 }
@@ -199,7 +146,7 @@ func TestMinimalShare(t *testing.T) {
 func TestSeparate(t *testing.T) {
 	id := rapid.Custom(func(t *rapid.T) string {
 		parts := rapid.SliceOf(rapid.SampledFrom([]string{
-			"a", "\x00", string(tenantSuffix), string(shardSuffix), " shard", "rendezvous/v1", strings.Repeat("\x00", 9), "\x00\x00\x00\x00\x00\x00\x00\x01",
+			"a", "\x00", string(tenantSuffix), string(shardSuffix), string(zoneSuffix), string(levelSuffix), " shard", " zone", "rendezvous/v1", strings.Repeat("\x00", 9), "\x00\x00\x00\x00\x00\x00\x00\x01",
 		})).Draw(t, "parts")
 		return strings.Join(parts, "")
 	})
@@ -211,8 +158,10 @@ func TestSeparate(t *testing.T) {
 		}),
 		"tenant": rapid.Just(string(tenantSuffix)),
 		"shard":  rapid.Just(string(shardSuffix)),
+		"zone":   rapid.Just(string(zoneSuffix)),
+		"level":  rapid.Just(string(levelSuffix)),
 	}
-	names := []string{"hmac/v1", "tenant", "shard"}
+	names := []string{"hmac/v1", "tenant", "shard", "zone", "level"}
 	rapid.Check(t, func(t *rapid.T) {
 		kindA, kindB := rapid.SampledFrom(names).Draw(t, "kind"), rapid.SampledFrom(names).Draw(t, "other kind")
 		idA, idB := id.Draw(t, "id"), id.Draw(t, "other id")
@@ -222,13 +171,51 @@ func TestSeparate(t *testing.T) {
 			t.Fatalf("%s of %q and %s of %q have one message", kindA, idA, kindB, idB)
 		}
 	})
-	for _, end := range [][]byte{tenantSuffix, shardSuffix} {
+	ends := [][]byte{tenantSuffix, shardSuffix, zoneSuffix, levelSuffix}
+	for i, end := range ends {
 		if len(end) < 9 || end[len(end)-9] == 0 {
 			t.Errorf("%q could end a message of hmac/v1", end)
 		}
+		for j, other := range ends {
+			if i != j && bytes.HasSuffix(end, other) {
+				t.Errorf("%q ends %q", other, end)
+			}
+		}
 	}
-	if strings.HasSuffix(string(shardSuffix), string(tenantSuffix)) || strings.HasSuffix(string(tenantSuffix), string(shardSuffix)) {
-		t.Error("the end of one kind of message ends the other")
+}
+
+// Separate: on another level the subsets are unrelated, and those of the level of shards are the key's
+// own.
+func TestSeparateLevels(t *testing.T) {
+	const n, tenants = 10, 20_000
+	for _, scheme := range schemes {
+		at := func(level Level) Subsets {
+			p, err := New(Config{Scheme: scheme, Key: []byte("k"), Shards: numbered(n), Level: level})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := p.PerTenant(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		shard, cell, other := at(ShardLevel), at("cells"), at("cells ")
+		plain := subsets(t, scheme, []byte("k"), numbered(n), 1)
+		same := map[string]int{}
+		for i := range tenants {
+			s, c, o := shard.of(nil, tenant(i))[0], cell.of(nil, tenant(i))[0], other.of(nil, tenant(i))[0]
+			if s != plain.of(nil, tenant(i))[0] {
+				t.Fatal("the level of shards has another key")
+			}
+			same["shards and cells"] += int(b2u(s == c))
+			same["two other levels"] += int(b2u(c == o))
+		}
+		for what, got := range same {
+			if off := math.Abs(float64(got) - tenants/n); off > 5*math.Sqrt(tenants*0.1*0.9) {
+				t.Errorf("%s, %s: %d of %d tenants agree, want about %d", scheme, what, got, tenants, tenants/n)
+			}
+		}
 	}
 }
 
