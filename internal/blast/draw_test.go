@@ -18,9 +18,10 @@ type drawn struct {
 // drawLoaded draws tenants with subsets of few unlike sizes. Loads are integers, so that sums of them are
 // exact however they are added.
 func drawLoaded(t *rapid.T, most int) drawn {
-	d := drawn{shards: rapid.IntRange(2, most).Draw(t, "shards")}
+	d := drawn{shards: most - rapid.IntRange(0, most-2).Draw(t, "shards fewer than most")}
 	sizes := rapid.SliceOfN(rapid.IntRange(1, d.shards), 1, 3).Draw(t, "sizes of subsets")
-	for range rapid.IntRange(0, 40).Draw(t, "tenants") {
+	// Drawn from a list, since a range would mostly give a few.
+	for range rapid.SampledFrom([]int{0, 1, 2, 7, 15, 30, 60}).Draw(t, "tenants") {
 		k := rapid.SampledFrom(sizes).Draw(t, "size")
 		d.subsets = append(d.subsets, rapid.Permutation(seq(d.shards)).Draw(t, "subset")[:k])
 		d.loads = append(d.loads, float64(rapid.IntRange(0, 1_000_000).Draw(t, "load")))
