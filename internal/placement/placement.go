@@ -39,6 +39,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Scheme is the algorithm that turns a tenant into a subset. A population is placed by one scheme and
@@ -135,7 +136,9 @@ type Tenant struct {
 type Placer struct {
 	scheme     Scheme
 	shards     int
-	most       int // the largest k
+	most       int     // the largest k
+	list       []Shard // as given
+	maxShared  int
 	mac        mac
 	recipe     reduction // of HMACv1 only
 	rendezvous spread    // of RendezvousV1 only
@@ -156,7 +159,10 @@ func New(c Config) (*Placer, error) {
 	if c.Scheme != BoundedV1 && c.MaxShared != 0 {
 		return nil, fmt.Errorf("%w: %d under %s, which bounds nothing: want 0, or %s", ErrMaxShared, c.MaxShared, c.Scheme, BoundedV1)
 	}
-	p := &Placer{scheme: c.Scheme, shards: len(c.Shards), most: len(c.Shards), mac: levelMAC(c.Key, c.Level)}
+	p := &Placer{
+		scheme: c.Scheme, shards: len(c.Shards), most: len(c.Shards), list: slices.Clone(c.Shards),
+		maxShared: c.MaxShared, mac: levelMAC(c.Key, c.Level),
+	}
 	switch c.Scheme {
 	case HMACv1:
 		p.recipe = newReduction(uint64(len(c.Shards)))

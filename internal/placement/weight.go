@@ -62,55 +62,80 @@ func (a entrant) before(b entrant) bool {
 	return a.score > b.score
 }
 
-// beyond says that a shard of this score and weight cannot come before e, from the bound
-// -log2(u) > 1-u: it is true for nearly all shards once there are k members, and spares their logarithm.
+// beyond says that a shard of this score and weight cannot come before e. It is true for nearly all
+// shards once there are k members, and spares their logarithm: -log2(u) is at least (1-u)/ln 2, which is
+// above (1-u)·23/16.
 func (e entrant) beyond(score, weight uint64) bool {
-	atLeast := ^score >> (64 - waitBits)
-	hi, lo := bits.Mul64(atLeast, e.weight)
+	short := ^score >> (64 - waitBits)
+	hi, lo := bits.Mul64(short+short>>2+short>>3+short>>4, e.weight)
 	eHi, eLo := bits.Mul64(e.wait, weight)
 	return hi > eHi || hi == eHi && lo > eLo
 }
 
-func (r *ranking) entrant(t point, at int) entrant {
-	score := t.score(r.words[at])
+// race is the members found so far. They are sorted in the slice that it appends to; the first of them
+// are known as entrants too, so that their logarithms are not computed again.
+type race struct {
+	*ranking
+	tenant point
+	known  [scanned]entrant
+}
+
+func (r *race) entrant(at int) entrant {
+	score := r.tenant.score(r.words[at])
 	return entrant{score, wait(score), r.weights[at]}
+}
+
+// place is the entrant at place j among the members.
+func (r *race) place(members []int, j int) entrant {
+	if j < len(r.known) {
+		return r.known[j]
+	}
+	return r.entrant(members[j])
+}
+
+// insert puts the shard at position at in front of the member at place j. The last member drops out.
+func (r *race) insert(members []int, j, at int, e entrant) {
+	copy(members[j+1:], members[j:])
+	members[j] = at
+	if j < len(r.known) {
+		copy(r.known[j+1:], r.known[j:])
+		r.known[j] = e
+	}
 }
 
 // appendWeighted is appendTop for unequal weights, in positions of r.words. It is built like
 // appendPositions.
 func (r *ranking) appendWeighted(dst []int, t point, k int) []int {
 	start := len(dst)
+	run := race{ranking: r, tenant: t}
 	var last entrant // of the members, once there are k
 	for at, word := range r.words {
 		full := len(dst)-start == k
-		score := t.score(word)
-		if full && last.beyond(score, r.weights[at]) {
+		if full && last.beyond(t.score(word), r.weights[at]) {
 			continue
 		}
-		e := entrant{score, wait(score), r.weights[at]}
-		top := dst[start:]
-		switch {
-		case full && !e.before(last):
+		e := run.entrant(at)
+		if full && !e.before(last) {
 			continue
-		case full:
-			top = top[:k-1] // the last member makes room
-		default:
+		}
+		lo, hi := 0, len(dst)-start
+		if full {
+			hi-- // the last member makes room
+		} else {
 			dst = append(dst, 0)
 		}
-		lo, hi := 0, len(top)
+		members := dst[start:]
 		for lo < hi {
 			mid := int(uint(lo+hi) / 2)
-			if e.before(r.entrant(t, top[mid])) {
+			if e.before(run.place(members, mid)) {
 				hi = mid
 			} else {
 				lo = mid + 1
 			}
 		}
-		top = dst[start:]
-		copy(top[lo+1:], top[lo:])
-		top[lo] = at
-		if len(top) == k {
-			last = r.entrant(t, top[k-1])
+		run.insert(members, lo, at, e)
+		if len(members) == k {
+			last = run.place(members, k-1)
 		}
 	}
 	return dst

@@ -79,7 +79,7 @@ func TestWeighted(t *testing.T) {
 // ties.
 func TestWeightedOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 30).Draw(t, "n")
+		n := rapid.OneOf(rapid.IntRange(1, 30), rapid.IntRange(scanned, 3*scanned)).Draw(t, "n")
 		word := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(1, 3))
 		r := ranking{
 			words:   rapid.SliceOfN(word, n, n).Draw(t, "words"),

@@ -44,8 +44,12 @@ func newSpread(m *mac, shards []Shard) (spread, error) {
 	return s, nil
 }
 
-// deal says how many rounds give each zone that has so many shards a member, and how many members are
-// left for the round after them.
+// deal is how the members fall to the zones: full from each, or all that it has, and one more from rest
+// zones, the first in the tenant's order that have one.
+type deal struct{ full, rest int }
+
+// deal says how many rounds of k members are whole, and how many members are left for the round after
+// them.
 func (s *spread) deal(k int) deal {
 	var r deal
 	for given := 0; ; r.full++ {
@@ -62,9 +66,6 @@ func (s *spread) deal(k int) deal {
 	}
 }
 
-// deal is how many members a zone that has as many shards gives in full, and how many zones give one more.
-type deal struct{ full, rest int }
-
 // append appends the tenant's k members. 1 <= k <= the number of shards; r is s.deal(k).
 func (s *spread) append(dst []int, m *mac, tenant string, k int, r deal) []int {
 	t := newPoint(m, tenant)
@@ -80,10 +81,17 @@ func (s *spread) append(dst []int, m *mac, tenant string, k int, r deal) []int {
 		return dst
 	}
 	if k > scanned {
-		var blocks [MaxShards]uint16
-		return s.appendRounds(dst, t, order, r, blocks[:k])
+		return s.appendMany(dst, t, order, k, r)
 	}
 	var blocks [scanned]uint16
+	return s.appendRounds(dst, t, order, r, blocks[:k])
+}
+
+// appendMany keeps its 128 KiB off the stacks of those who ask for few members.
+//
+//go:noinline
+func (s *spread) appendMany(dst []int, t point, order []int, k int, r deal) []int {
+	var blocks [MaxShards]uint16
 	return s.appendRounds(dst, t, order, r, blocks[:k])
 }
 
