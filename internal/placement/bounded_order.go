@@ -1,0 +1,100 @@
+package placement
+
+import "math/bits"
+
+// ordering is the order in which each tenant prefers the stripes: zone after zone, and round again
+// while more members are wanted, each time in another part of the zone.
+//
+// It goes by the tenant's row, which is all of its polynomial but the constant term (the slot's number
+// itself, if there is no more than that). The polynomials of one row differ by constants, so in each
+// stripe every shard serves exactly one of them: whatever stripes a row uses, it loads their shards
+// alike. Rows come in groups of as many as there are stripes. A group has one shuffle of the zones,
+// turned by 0 to zones-1, and in each zone one first part, advanced by 0 to parts-1. So in a group each
+// stripe comes at each place of its round once for each way to turn the other, and is among the first k
+// exactly k times. That is how all shards get the same number of tenants, and yet the zone that is next
+// when one fails is another one from group to group.
+type ordering struct {
+	zones, parts divisor // parts of each zone
+	key          uint64
+	shuffles     []uint8 // of zones, one after the other; each begins with 0, because all are turned
+	number       divisor // of shuffles; the groups take them in turn
+}
+
+// shuffleBytes is about what the shuffles of few zones take: small enough for the first cache, and
+// hundreds of them.
+const shuffleBytes = 4096
+
+func newOrdering(zones, parts int, key uint64) ordering {
+	number := 1
+	if zones > 1 {
+		// Every zone but the first is second equally often, so that a zone's tenants fall back on all the
+		// others alike.
+		number = (zones - 1) * max(1, shuffleBytes/(zones*(zones-1)))
+	}
+	o := ordering{
+		zones:    newDivisor(uint64(zones)),
+		parts:    newDivisor(uint64(parts)),
+		key:      key,
+		shuffles: make([]uint8, 0, number*zones),
+		number:   newDivisor(uint64(number)),
+	}
+	word := key
+	for i := range number {
+		start := len(o.shuffles)
+		for zone := range zones {
+			o.shuffles = append(o.shuffles, uint8(zone))
+		}
+		s := o.shuffles[start:]
+		if zones > 1 {
+			second := 1 + i%(zones-1)
+			s[1], s[second] = s[second], s[1]
+		}
+		for j := 2; j < zones; j++ { // Fisher-Yates over the rest
+			word += 0x9e3779b97f4a7c15 // SplitMix64
+			skip, _ := bits.Mul64(mix(word), uint64(zones-j))
+			s[j], s[j+int(skip)] = s[j+int(skip)], s[j]
+		}
+	}
+	return o
+}
+
+// preference is the order of one row.
+type preference struct {
+	shuffle    []uint8
+	turn, part int    // of the row in its group
+	parts      uint64 // of each zone
+	seed       uint64 // of the group, if there are parts
+}
+
+func (o *ordering) of(row uint64) preference {
+	group, turn := o.zones.split(row)
+	p := preference{turn: int(turn), parts: o.parts.by}
+	if p.parts > 1 {
+		var part uint64
+		group, part = o.parts.split(group)
+		p.part, p.seed = int(part), mix(group^o.key)
+	}
+	_, pick := o.number.split(group)
+	start := int(pick * o.zones.by)
+	p.shuffle = o.shuffles[start : start+int(o.zones.by)]
+	return p
+}
+
+// stripe is the one at place j.
+func (p *preference) stripe(j int) int {
+	zones, round := len(p.shuffle), 0
+	for j >= zones {
+		j -= zones
+		round++
+	}
+	zone := int(p.shuffle[j]) + p.turn
+	if zone >= zones {
+		zone -= zones
+	}
+	if p.parts == 1 {
+		return zone
+	}
+	// Each zone begins at a part of its own, or the same parts of all zones would always go together.
+	first, _ := bits.Mul64(mix(p.seed+uint64(j)+1), p.parts)
+	return zone*int(p.parts) + (int(first)+p.part+round)%int(p.parts)
+}
