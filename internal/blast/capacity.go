@@ -84,6 +84,7 @@ type Loads struct {
 	Shards   []ShardLoad
 	Worst    int     // the shard that is used most, the first of equals; -1 when all have failed
 	Vanished float64 // load of tenants with no shard left
+	Served   float64 // requests that are answered, at the first attempt or a later one
 	// Amplified is the load offered to shards over that of the tenants who have one left: 1 when no
 	// attempt is lost and none repeated, 0 when there is no load.
 	Amplified float64
@@ -193,6 +194,7 @@ func (c *Capacity) report(l *Loads, offered []float64, down []bool) {
 	for s, load := range offered {
 		l.Shards[s] = ShardLoad{Shard: s, Failed: down[s], Load: load, Capacity: c.limits[s]}
 		sum += load
+		l.Served += min(load, c.limits[s])
 		if u := l.Shards[s].Utilisation(); !down[s] && u > worst {
 			worst, l.Worst = u, s
 		}

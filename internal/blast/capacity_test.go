@@ -153,8 +153,8 @@ func TestConservation(t *testing.T) {
 	})
 }
 
-// TestRetries: where retries come to rest, every overloaded shard refuses what is above its capacity, and
-// every tenant attempts as often as those refusals make it.
+// TestRetries: where retries come to rest, every overloaded shard refuses what is above its capacity,
+// every tenant attempts as often as those refusals make it, and served is what was not refused.
 func TestRetries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawLoaded(t, 6)
@@ -173,7 +173,7 @@ func TestRetries(t *testing.T) {
 				refused[s] = max(0, 1-of.Capacity/max(of.Load, of.Capacity))
 			}
 		}
-		want := make([]float64, d.shards)
+		want, served := make([]float64, d.shards), 0.0
 		for i, subset := range d.subsets {
 			to := subset
 			if v.Traffic.Router == Failover {
@@ -188,6 +188,7 @@ func TestRetries(t *testing.T) {
 				again = 0
 				for j, s := range to {
 					want[s] += share[j]
+					served += share[j] * (1 - refused[s])
 					share[j] *= refused[s]
 					again += share[j]
 				}
@@ -202,6 +203,9 @@ func TestRetries(t *testing.T) {
 			if !of.Failed && math.Abs(of.Load-want[s]) > 1e-4*max(1, want[s]) {
 				t.Fatalf("shard %d: %v, want %v", s, of.Load, want[s])
 			}
+		}
+		if math.Abs(l.Served-served) > 1e-4*max(1, served) {
+			t.Fatalf("%v served, want %v", l.Served, served)
 		}
 	})
 }

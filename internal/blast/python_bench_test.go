@@ -25,7 +25,7 @@ func BenchmarkBesidePython(b *testing.B) {
 	for _, c := range []struct {
 		mode    string
 		tenants int
-	}{{"text", 500}, {"once", 500}, {"once", 20_000}} {
+	}{{"text", 200}, {"once", 200}, {"once", 20_000}} {
 		b.Run(c.mode+"/"+strconv.Itoa(c.tenants), func(b *testing.B) {
 			const n, k = 64, 3
 			out, err := exec.CommandContext(b.Context(), python, "testdata/recipe.py", tenantPrefix,
