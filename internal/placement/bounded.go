@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // The ends of the HMAC messages of bounded/v1. They keep to the rule in rendezvous.go.
@@ -114,21 +115,14 @@ func (b *bounded) append(dst []int, slot uint64, k int) ([]int, error) {
 			row = word
 		}
 	}
-	prefer := b.order.of(row)
-	for j := range k {
-		stripe := prefer.stripe(j) * int(b.q.by)
-		value := b.eval(coefficients, b.times[stripe:stripe+int(b.q.by)])
-		dst = append(dst, int(b.shards[stripe+int(value)]))
+	start := len(dst)
+	dst = slices.Grow(dst, k)[:start+k]
+	subset := dst[start:]
+	b.order.fill(subset, row)
+	for j, stripe := range subset {
+		at := stripe * int(b.q.by)
+		value := b.field.horner(coefficients, b.times[at:at+int(b.q.by)])
+		subset[j] = int(b.shards[at+int(value)])
 	}
 	return dst, nil
-}
-
-// eval is the polynomial at a stripe's point, by Horner's rule.
-func (b *bounded) eval(coefficients []uint32, times []uint16) uint32 {
-	last := len(coefficients) - 1
-	value := coefficients[last]
-	for i := last - 1; i >= 0; i-- {
-		value = b.field.add(uint32(times[value]), coefficients[i])
-	}
-	return value
 }

@@ -58,43 +58,40 @@ func newOrdering(zones, parts int, key uint64) ordering {
 	return o
 }
 
-// preference is the order of one row.
-type preference struct {
-	shuffle    []uint8
-	turn, part int    // of the row in its group
-	parts      uint64 // of each zone
-	seed       uint64 // of the group, if there are parts
-}
-
-func (o *ordering) of(row uint64) preference {
+// fill sets dst to the first stripes of a row.
+func (o *ordering) fill(dst []int, row uint64) {
 	group, turn := o.zones.split(row)
-	p := preference{turn: int(turn), parts: o.parts.by}
-	if p.parts > 1 {
-		var part uint64
+	var part uint64
+	if o.parts.by > 1 {
 		group, part = o.parts.split(group)
-		p.part, p.seed = int(part), mix(group^o.key)
 	}
 	_, pick := o.number.split(group)
-	start := int(pick * o.zones.by)
-	p.shuffle = o.shuffles[start : start+int(o.zones.by)]
-	return p
+	zones := int(o.zones.by)
+	shuffle := o.shuffles[int(pick)*zones:][:zones]
+	place := 0
+	for j := range dst {
+		zone := int(shuffle[place]) + int(turn)
+		if zone >= zones {
+			zone -= zones
+		}
+		dst[j] = zone
+		if place++; place == zones {
+			place = 0
+		}
+	}
+	if o.parts.by > 1 {
+		o.choose(dst, group, part)
+	}
 }
 
-// stripe is the one at place j.
-func (p *preference) stripe(j int) int {
-	zones, round := len(p.shuffle), 0
-	for j >= zones {
-		j -= zones
-		round++
+// choose replaces zones by stripes. Each zone begins at a part of its own, or the same parts of all zones
+// would always go together.
+func (o *ordering) choose(dst []int, group, part uint64) {
+	seed := mix(group ^ o.key)
+	for j, zone := range dst {
+		round, place := o.zones.split(uint64(j))
+		first, _ := bits.Mul64(mix(seed+place), o.parts.by)
+		_, at := o.parts.split(first + part + round)
+		dst[j] = zone*int(o.parts.by) + int(at)
 	}
-	zone := int(p.shuffle[j]) + p.turn
-	if zone >= zones {
-		zone -= zones
-	}
-	if p.parts == 1 {
-		return zone
-	}
-	// Each zone begins at a part of its own, or the same parts of all zones would always go together.
-	first, _ := bits.Mul64(mix(p.seed+uint64(j)+1), p.parts)
-	return zone*int(p.parts) + (int(first)+p.part+round)%int(p.parts)
 }

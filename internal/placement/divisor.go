@@ -18,10 +18,7 @@ func newDivisor(by uint64) divisor { return divisor{by, math.MaxUint64 / by} }
 // falls short of the quotient by less than one half, and rounded down by 1 or nothing.
 func (d *divisor) split(x uint64) (quotient, rest uint64) {
 	quotient, _ = bits.Mul64(x, d.reciprocal)
-	rest = x - quotient*d.by
-	if rest >= d.by {
-		quotient++
-		rest -= d.by
-	}
-	return quotient, rest
+	rest = x - quotient*d.by - d.by // below zero, unless the quotient is one short
+	missing := uint64(int64(rest) >> 63)
+	return quotient + 1 + missing, rest + d.by&missing
 }

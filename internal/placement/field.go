@@ -41,11 +41,7 @@ func (f *field) add(a, b uint32) uint32 {
 		return a ^ b
 	}
 	if f.p == f.q {
-		sum := a + b
-		if sum >= f.q {
-			sum -= f.q
-		}
-		return sum
+		return wrap(a+b-f.q, f.q)
 	}
 	return f.addByQuotient(a, b)
 }
@@ -59,7 +55,7 @@ func (f *field) addByQuotient(a, b uint32) uint32 {
 	if b == 0 {
 		return a
 	}
-	sum := uint32(f.power[f.turn(uint32(f.exponent[b])-uint32(f.exponent[a]))]) + 1
+	sum := uint32(f.power[wrap(uint32(f.exponent[b])-uint32(f.exponent[a]), f.q-1)]) + 1
 	if sum%f.p == 0 {
 		sum -= f.p
 	}
@@ -71,13 +67,36 @@ func (f *field) mul(a, b uint32) uint32 {
 	if a == 0 || b == 0 {
 		return 0
 	}
-	return uint32(f.power[f.turn(uint32(f.exponent[a])+uint32(f.exponent[b])-(f.q-1))])
+	return uint32(f.power[wrap(uint32(f.exponent[a])+uint32(f.exponent[b])-(f.q-1), f.q-1)])
 }
 
-// turn adds q-1 to an exponent below zero, which must be -(q-1) or more. It has no branch, because
-// exponents are as good as random and no processor could predict it.
-func (f *field) turn(e uint32) uint32 {
-	return e + (f.q-1)&uint32(int32(e)>>31)
+// wrap adds n to x where x is below zero, and not below -n. It has no branch, because elements are as good as
+// random and no processor could predict it.
+func wrap(x, n uint32) uint32 {
+	return x + n&uint32(int32(x)>>31)
+}
+
+// horner is the polynomial of these coefficients, at least one and the constant term first, at the point
+// whose products are given: times[v] is the point times v. It is a loop of add, which is written out because
+// a call for each sum would take longer than the sums.
+func (f *field) horner(coefficients []uint32, times []uint16) uint32 {
+	last := len(coefficients) - 1
+	v := coefficients[last]
+	switch {
+	case f.p == 2:
+		for i := last - 1; i >= 0; i-- {
+			v = uint32(times[v]) ^ coefficients[i]
+		}
+	case f.p == f.q:
+		for i := last - 1; i >= 0; i-- {
+			v = wrap(uint32(times[v])+coefficients[i]-f.q, f.q)
+		}
+	default:
+		for i := last - 1; i >= 0; i-- {
+			v = f.addByQuotient(uint32(times[v]), coefficients[i])
+		}
+	}
+	return v
 }
 
 // reducer multiplies polynomials over the integers modulo p by X, under a rule for X^m. They are
