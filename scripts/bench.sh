@@ -14,7 +14,15 @@ heading 'cellwall place: one tenant, from start to end of the process'
 go test ./internal/cli -run '^$' -bench PlaceProcess -count "$count"
 
 heading 'blast: one million tenants'
-go test ./internal/blast -run '^$' -bench . -benchtime 3x -count "$count"
+go test ./internal/blast -run '^$' -bench . -skip 'Scale|BesidePython' -benchtime 3x -count "$count"
+
+heading 'blast: placement, all single and all pair failures; a process each, for its peak memory'
+for tenants in 10000 100000 1000000; do
+  go test ./internal/blast -run '^$' -bench "Scale/$tenants\$" -benchtime 3x -benchmem -count "$count"
+done
+
+heading 'blast beside the recipe in Python'
+go test ./internal/blast -run '^$' -bench BesidePython -benchtime 20x
 
 heading 'audit: 101,000 resources in 525 stacks'
 go test ./internal/audit -run '^$' -bench Run -benchtime 3x -benchmem -count "$count"

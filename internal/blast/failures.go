@@ -44,8 +44,10 @@ type Summary struct {
 
 	P50, P90, P99 Quantile
 
-	Worst    float64 // of those measured
-	WorstSet []int   // the first set that is as bad, ascending; Losses tells what it does
+	Worst float64 // of those measured
+	// WorstSet is a set that is as bad, ascending. Of several it is the one whose largest member is least,
+	// then the next largest, and so on; in a sample the first drawn. Losses tells what it does.
+	WorstSet []int
 	AtMost   float64 // no set is worse than this; the Worst when all were measured
 }
 

@@ -62,6 +62,22 @@ func naiveQuantile(values []float64, percent int) float64 {
 	return math.NaN()
 }
 
+// firstWith is the set with that value whose largest member is least, then the next largest, and so on.
+func firstWith(sets [][]int, values []float64, value float64) (first []int) {
+	for i, set := range sets {
+		if values[i] != value {
+			continue
+		}
+		a, b := slices.Clone(set), slices.Clone(first)
+		slices.Reverse(a)
+		slices.Reverse(b)
+		if first == nil || slices.Compare(a, b) < 0 {
+			first = set
+		}
+	}
+	return first
+}
+
 func columns(i Impact) [6]float64 {
 	return [6]float64{float64(i.FullyDown), i.FullyDownLoad, float64(i.Degraded), i.DegradedLoad, i.LostTenants, i.LostLoad}
 }
@@ -104,6 +120,9 @@ func TestFailures(t *testing.T) {
 			}
 			if v := columns(d.impact(s.WorstSet))[i]; len(s.WorstSet) != f || !near(v, worst) {
 				t.Fatalf("column %d: %v is called worst with %v, want %v", i, s.WorstSet, v, worst)
+			}
+			if first := firstWith(sets, values[i], worst); i < 4 && !slices.Equal(s.WorstSet, first) { // integers
+				t.Fatalf("column %d: %v is called the first with %v, want %v", i, s.WorstSet, worst, first)
 			}
 			for percent, q := range map[int]Quantile{50: s.P50, 90: s.P90, 99: s.P99} {
 				if want := naiveQuantile(values[i], percent); !near(q.Value, want) || q.Low != q.Value || q.High != q.Value {

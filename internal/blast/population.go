@@ -70,7 +70,8 @@ func Collect(shards int, subsets iter.Seq[[]int]) (*Population, error) {
 // requests per second where they are compared with a capacity. ErrLoad tells the first one that is no
 // such number.
 //
-// Time and memory are linear in the tenants: 12 bytes each, and what the different subsets take.
+// Time and memory are linear in the tenants: 12 bytes each, and what the different subsets take, which
+// are sorted once.
 func CollectLoads(shards int, tenants iter.Seq2[[]int, float64]) (*Population, error) {
 	return gather(shards, true, tenants)
 }
