@@ -22,7 +22,8 @@ var (
 //
 // Two slots have two polynomials, f and g. They share a shard where they use one stripe i and f(i) = g(i),
 // so where f-g is zero. f-g is not the zero polynomial and its degree is t or less, so it is zero at t
-// points at most. It plays no part which stripes either of them uses, or how many.
+// points at most. It plays no part which stripes either of them uses, or how many. No other choice of
+// one shard a stripe holds more tenants under that bound when k is the number of stripes (Singleton, 1964).
 type bounded struct {
 	field  field
 	times  []uint16 // the product of v and a stripe's point, at stripe·q + v

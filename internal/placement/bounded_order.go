@@ -5,18 +5,19 @@ import "math/bits"
 // ordering is the order in which each tenant prefers the stripes: zone after zone, and round again
 // while more members are wanted, each time in another part of the zone.
 //
-// It goes by the tenant's row, which is all of its polynomial but the constant term (the slot's number
-// itself, if there is no more than that). The polynomials of one row differ by constants, so in each
-// stripe every shard serves exactly one of them: whatever stripes a row uses, it loads their shards
-// alike. Rows come in groups of as many as there are stripes. A group has one shuffle of the zones,
-// turned by 0 to zones-1, and in each zone one first part, advanced by 0 to parts-1. So in a group each
-// stripe comes at each place of its round once for each way to turn the other, and is among the first k
-// exactly k times. That is how all shards get the same number of tenants, and yet the zone that is next
-// when one fails is another one from group to group.
+// It goes by the tenant's row, which is all of its polynomial but the constant term (the whole number, if
+// there is no more than that). The polynomials of one row differ by constants, so in each stripe every
+// shard serves exactly one of them: whatever stripes a row uses, it loads their shards alike.
+//
+// Rows come in groups of as many as there are stripes. The rows of a group have one shuffle of the zones,
+// and each row turns it by another number of zones, or begins at another part in every zone, so that all
+// pairs of the two come once. In a group, therefore, the member at any place falls to every stripe exactly
+// once, and each stripe is among the first k of the order exactly k times. That is how all shards get
+// the same number of tenants, while the zone that stands in when one fails changes from group to group.
 type ordering struct {
 	zones, parts divisor // parts of each zone
 	key          uint64
-	shuffles     []uint8 // of zones, one after the other; each begins with 0, because all are turned
+	shuffles     []uint8 // of zones, which are 256 at most; each begins with 0, because all are turned
 	number       divisor // of shuffles; the groups take them in turn
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,7 +28,7 @@ var smallShapes = []shape{
 	{2, 8, 3, 1}, {2, 8, 4, 2}, {3, 14, 6, 1}, {1, 25, 5, 2}, {1, 16, 4, 1}, {2, 27, 6, 1}, {3, 18, 5, 2}, {13, 13, 4, 1},
 }
 
-// zoned gives the shards of a shape, zone after zone.
+// shards gives the shards of a shape, zone after zone.
 func (s shape) shards() []Shard {
 	shards := make([]Shard, 0, s.zones*s.size)
 	for z := range s.zones {
@@ -47,7 +48,7 @@ func (s shape) placer(t fataler, key string) *Placer {
 	return p
 }
 
-// q and stripes are counted here as the issue words them, apart from the code.
+// q and stripes are worked out apart from the code.
 func (s shape) q() int       { return s.size * s.zones / s.stripes() }
 func (s shape) stripes() int { return (s.k + s.zones - 1) / s.zones * s.zones }
 
@@ -361,78 +362,26 @@ func TestNoAllocationsBounded(t *testing.T) {
 	}
 }
 
-func TestBoundedRefuses(t *testing.T) {
-	uneven := append(shape{4, 11, 4, 2}.shards(), Shard{ID: "one more", Zone: "zone-002", Weight: 1})
-	for _, c := range []struct {
-		name   string
-		shards []Shard
-		k, t   int
-		want   error
-		text   string // that the error says
-	}{
-		{"not a prime power", shape{4, 12, 0, 0}.shards(), 4, 2, ErrStripes, "give each zone 11 or 13"},
-		{"q below the stripes", shape{4, 3, 0, 0}.shards(), 4, 2, ErrStripes, "give each zone 4"},
-		{"uneven zones", uneven, 4, 2, ErrStripes, `zone "zone-000" has 11 shards, zone "zone-002" has 12`},
-		{"uneven zones, advice", uneven, 4, 2, ErrStripes, "give each zone 11 or 13"},
-		{"zones that two stripes do not share", shape{3, 15, 0, 0}.shards(), 6, 1, ErrStripes, "give each zone 14 or 16"},
-		{"stripes of six", shape{2, 12, 0, 0}.shards(), 4, 1, ErrStripes, "give each zone 10 or 14"},
-		{"one shard a zone", shape{3, 1, 0, 0}.shards(), 1, 0, ErrStripes, "give each zone 3"},
-		{"zones beyond help", shape{300, 2, 0, 0}.shards(), 2, 1, ErrStripes, "no number of shards"},
-		{"k unset", shape{4, 11, 0, 0}.shards(), 0, 0, ErrPerTenant, "want 1 to 44"},
-		{"k negative", shape{4, 11, 0, 0}.shards(), -1, 0, ErrPerTenant, "want 1 to 44"},
-		{"k above n", shape{4, 11, 0, 0}.shards(), 45, 2, ErrPerTenant, "want 1 to 44"},
-		{"k beyond all numbers", shape{4, 11, 0, 0}.shards(), math.MaxInt, 2, ErrPerTenant, "want 1 to 44"},
-		{"t negative", shape{4, 11, 0, 0}.shards(), 4, -1, ErrMaxShared, "want 0 to 3"},
-		{"t says nothing", shape{4, 11, 0, 0}.shards(), 4, 4, ErrMaxShared, "want 0 to 3"},
-		{"2^64 slots", shape{16, 16, 0, 0}.shards(), 16, 15, ErrMaxShared, "want 0 to 14"},
-		{"2^63 slots", shape{8, 512, 0, 0}.shards(), 8, 6, ErrMaxShared, "want 0 to 5"},
-	} {
-		p, err := New(Config{Scheme: BoundedV1, Key: []byte("k"), Shards: c.shards, MaxShared: c.t, MaxPerTenant: c.k})
-		if !errors.Is(err, c.want) || p != nil || !strings.Contains(fmt.Sprint(err), c.text) {
-			t.Errorf("%s: %v, %v; want %v with %q", c.name, p, err, c.want, c.text)
-		}
+// Concurrent: meant for the race detector. Two placers of one configuration agree as well.
+func TestConcurrentBounded(t *testing.T) {
+	s := shape{3, 14, 6, 1}
+	p, other := s.placer(t, "k"), s.placer(t, "k")
+	want := all(t, p, 5)
+	set, err := other.PerTenant(5)
+	if err != nil {
+		t.Fatal(err)
 	}
-	p := shape{4, 11, 3, 2}.placer(t, "k")
-	for _, k := range []int{-1, 0, 5} {
-		if _, err := p.PerTenant(k); !errors.Is(err, ErrPerTenant) {
-			t.Errorf("k=%d: %v", k, err)
-		}
-	}
-}
-
-// The advice holds: the numbers it gives fit, and none between them.
-func TestStripesAdvice(t *testing.T) {
-	for zones := 1; zones <= 6; zones++ {
-		for k := 1; k <= 2*zones; k++ {
-			for size := (k + zones - 1) / zones; size <= 40; size++ {
-				s := shape{zones: zones, size: size, k: k}
-				_, err := newStriping(s.shards(), k)
-				if q := s.q(); (err == nil) != (isPrimePower(q) && q*s.stripes() == zones*size && q >= s.stripes()) {
-					t.Fatalf("%s: %v", s, err)
-				}
-				if err == nil {
-					continue
-				}
-				_, advice, _ := strings.Cut(err.Error(), "give each zone ")
-				var near []int
-				for _, word := range strings.Split(advice, " or ") {
-					var n int
-					if _, err := fmt.Sscan(word, &n); err != nil {
-						t.Fatalf("%s: %v: %v", s, advice, err)
-					}
-					near = append(near, n)
-					if _, err := newStriping(shape{zones, n, k, 0}.shards(), k); err != nil {
-						t.Fatalf("%s: advised %d: %v", s, n, err)
-					}
-				}
-				for n := size; n < near[len(near)-1]; n++ {
-					if _, err := newStriping(shape{zones, n, k, 0}.shards(), k); err == nil {
-						t.Fatalf("%s: advised %s, and %d would do", s, advice, n)
-					}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i, subset := range want {
+				if got, err := set.Append(nil, Tenant{Slot: uint64(i) + 1}); err != nil || !slices.Equal(got, subset) {
+					t.Errorf("slot %d: %v, %v; want %v", i+1, got, err, subset)
 				}
 			}
-		}
+		})
 	}
+	wg.Wait()
 }
 
 func TestSeparateBounded(t *testing.T) {

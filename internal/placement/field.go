@@ -11,6 +11,7 @@ type field struct {
 	p, q     uint32
 	power    []uint16 // α^e, for e below q-1
 	exponent []uint16 // of each element; nothing for zero
+	next     []uint16 // 1+α^e; where q is neither a prime nor a power of 2
 }
 
 // newField takes a prime power q, 2 to MaxShards, as primePower tells it.
@@ -32,6 +33,13 @@ func newField(q int) field {
 	for e, v := range f.power {
 		f.exponent[v] = uint16(e)
 	}
+	if p > 2 && m > 1 {
+		f.next = make([]uint16, q-1)
+		for e, v := range f.power {
+			last := uint32(v) % p
+			f.next[e] = uint16(uint32(v) - last + (last+1)%p)
+		}
+	}
 	return f
 }
 
@@ -46,8 +54,7 @@ func (f *field) add(a, b uint32) uint32 {
 	return f.addByQuotient(a, b)
 }
 
-// addByQuotient is a+b as a·(1+b/a). To add one concerns the last digit alone, so this takes the same time
-// for any number of digits (it is what Zech's logarithms do).
+// addByQuotient is a+b as a·(1+b/a). What 1+α^e is was looked up before: Zech's logarithms.
 func (f *field) addByQuotient(a, b uint32) uint32 {
 	if a == 0 {
 		return b
@@ -55,11 +62,8 @@ func (f *field) addByQuotient(a, b uint32) uint32 {
 	if b == 0 {
 		return a
 	}
-	sum := uint32(f.power[wrap(uint32(f.exponent[b])-uint32(f.exponent[a]), f.q-1)]) + 1
-	if sum%f.p == 0 {
-		sum -= f.p
-	}
-	return f.mul(a, sum)
+	e := wrap(uint32(f.exponent[b])-uint32(f.exponent[a]), f.q-1)
+	return f.mul(a, uint32(f.next[e]))
 }
 
 // mul is a·b.

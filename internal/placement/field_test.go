@@ -72,8 +72,7 @@ func checkInverses(t *testing.T, f *field) {
 	}
 }
 
-// The sum is digit by digit, by whichever way it is computed, and a prime field's product is that of the
-// integers.
+// The sum is digit by digit, and a prime field's product is that of the integers.
 func TestFieldDigits(t *testing.T) {
 	for _, q := range []int{2, 3, 4, 7, 8, 9, 25, 27, 32, 49, 81, 125, 251, 343} {
 		f := newField(q)
@@ -83,12 +82,37 @@ func TestFieldDigits(t *testing.T) {
 				for x, y := a, b; power < f.q; x, y, power = x/f.p, y/f.p, power*f.p {
 					want += (x%f.p + y%f.p) % f.p * power
 				}
-				if got, other := f.add(a, b), f.addByQuotient(a, b); got != want || other != want {
-					t.Fatalf("GF(%d): %d+%d is %d and %d, want %d", q, a, b, got, other, want)
+				if got := f.add(a, b); got != want {
+					t.Fatalf("GF(%d): %d+%d is %d, want %d", q, a, b, got, want)
 				}
 				if f.p == f.q && f.mul(a, b) != a*b%f.q {
 					t.Fatalf("GF(%d): %d·%d is %d", q, a, b, f.mul(a, b))
 				}
+			}
+		}
+	}
+}
+
+// horner is the sum of the products with powers of the point.
+func TestFieldHorner(t *testing.T) {
+	const seed = 23
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, seed))
+	for _, q := range []int{2, 3, 4, 9, 11, 27, 64, 251, 343, 512} {
+		f := newField(q)
+		for x := range f.q {
+			times := make([]uint16, q)
+			for v := range times {
+				times[v] = uint16(f.mul(x, uint32(v)))
+			}
+			coefficients := make([]uint32, 1+rng.IntN(6))
+			want, power := uint32(0), uint32(1)
+			for i := range coefficients {
+				coefficients[i] = rng.Uint32N(f.q)
+				want, power = f.add(want, f.mul(coefficients[i], power)), f.mul(power, x)
+			}
+			if got := f.horner(coefficients, times); got != want {
+				t.Fatalf("GF(%d): %v at %d is %d, want %d", q, coefficients, x, got, want)
 			}
 		}
 	}

@@ -8,22 +8,22 @@ import (
 // permutation is a keyed bijection of the numbers 0 to size-1, for any size.
 //
 // It is the generalised Feistel cipher of Black and Rogaway ("Ciphers with Arbitrary Finite Domains",
-// CT-RSA 2002, section 5): x is a pair of digits, the left one below a and the right one below b, and in
-// turn a function of one digit is added to the other, modulo a or b. Every round can be taken back, so
-// every choice of functions gives a bijection of 0 to a·b-1. What lands at size or above is sent through
-// again (cycle walking), which ends, because the cycle comes back to where it began. a is the square root
-// of size, rounded up, so that a·b exceeds size by less than a: one number in √size walks, and one pass
-// is nearly always enough.
+// CT-RSA 2002): x is a pair of digits, the left one below a and the right one below b, and by turns a
+// function of one digit is added to the other, modulo a or b. Every round can be taken back, so every
+// choice of functions gives a bijection of 0 to a·b-1. A result from size on is sent through again (their
+// cycle walking). That ends, because a cycle comes back to where it began, which is below size. a is the
+// square root of size, rounded up, so that a·b exceeds size by less than a: of √size numbers one is sent
+// through again.
 //
-// There are eight rounds, as in FF3-1 of NIST SP 800-38G: four suffice for a strong pseudorandom
-// permutation when the round functions are random (Luby and Rackoff), but only for few known values, and
-// here the digits can be as small as 0 to 6.
+// There are eight rounds, as in FF3 of NIST SP 800-38G (FF1 has ten). Four are enough for a strong
+// pseudorandom permutation when the functions are random (Luby and Rackoff, 1988), but only against few
+// known values, and the digits here can be as few as two or three.
 //
-// This is no cipher. The round functions are fast mixes with 128 bits of key each, not AES or HMAC: an
-// HMAC alone takes longer than a look-up may. Whoever lacks the keys learns nothing useful from a slot, and from
-// one value nothing about the next. That is enough against tenants, who see neither slots nor subsets.
-// Nothing is promised against somebody who holds many pairs of slot and subset and the time to analyse
-// them; the keys come from HMAC-SHA256, so the placement's own key would be safe even then.
+// This is no cipher. Its round functions are fast mixes with 128 bits of key each, where FF3 has AES: the
+// HMAC of one round would take longer than a whole look-up may. Without the keys a slot tells nothing of
+// its subset, and one slot's subset nothing plain of the next one's. That is meant for tenants, who see
+// neither. Nothing is promised against somebody who holds many slots with their subsets and analyses
+// them; not even they would come to the placement's own key, because the rounds' keys are HMAC-SHA256 of it.
 type permutation struct {
 	size  uint64
 	left  uint64  // a

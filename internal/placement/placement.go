@@ -29,6 +29,22 @@
 //  11. NoAllocations (both): Append allocates nothing when dst has room for k indices.
 //  12. Concurrent (both): a Placer and its Subsets never change and need no lock.
 //
+// Of these, bounded/v1 gives Complete, Golden, Nested, OrderFree, Keyed, Separate, NoAllocations and
+// Concurrent too, held by the tests of those names that end in Bounded: Complete by ZonesDistinct, which is
+// more. It goes by a tenant's slot, not by its id. Its shards are cut into stripes of q, a prime power: a
+// stripe is a zone, or each zone is cut into as many parts as Config.MaxPerTenant takes. And it gives:
+//
+//  13. AtMostT (bounded/v1): two tenants with different slots share at most Config.MaxShared shards, t,
+//     whatever their size classes. All q^(t+1) slots are there.
+//  14. Full (bounded/v1): a slot above the capacity is *FullError and no slot is ErrNoSlot. A subset is
+//     never shorter than k.
+//  15. ZonesDistinct (bounded/v1): no two members lie in one stripe, and of two zones one has at most one
+//     member more than the other.
+//  16. Balanced (bounded/v1): over all slots every shard is in the same number of subsets, if k is the
+//     number of stripes or that number divides q^t. Else two shards differ by k subsets at most.
+//  17. Rotating (bounded/v1): each zone is the first of as many subsets, and after each first zone every
+//     other one is as often the second. A failed zone's tenants fall back on all others alike.
+//
 // # Zones and weights
 //
 // A Shard has a zone and a weight, because a topology has. Today every zone is treated alike and a
@@ -276,7 +292,8 @@ func (s Subsets) PerTenant() int { return s.k }
 //
 // HMACv1 costs one HMAC-SHA256 for each four words that it draws, about n·ln(n/(n-k)) of them and so
 // one HMAC when k is small. RendezvousV1 costs one HMAC and n integer mixes, and time in the order of
-// k² more, which shows from hundreds of members on.
+// k² more, which shows from hundreds of members on. BoundedV1 costs 8 integer mixes and k·t sums and products
+// in a field, less than one HMAC while k·t is small.
 func (s Subsets) Append(dst []int, t Tenant) ([]int, error) {
 	// A switch, not an interface: through a dynamic call the caller's buffers would escape to the heap.
 	p := s.placer
