@@ -95,7 +95,7 @@ func TestRouterEnvironment(t *testing.T) {
 		"CELLWALL_TENANT_CLAIM":     "tenant_id",
 		"CELLWALL_SCHEME":           "rendezvous/v1",
 		"CELLWALL_PER_TENANT":       `{"":2,"whale":4}`,
-		"CELLWALL_SHARDS":           "s01,s02,s03,s04",
+		"CELLWALL_SHARDS":           "s01:a,s02:b,s03:c,s04:a",
 		"CELLWALL_KEY_SECRET":       "cellwall/orders/eu-canary/placement-key",
 		"CELLWALL_KEY_VERSION":      "1",
 		"CELLWALL_DIRECTORY":        "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",

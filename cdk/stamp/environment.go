@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/fleet"
@@ -37,11 +38,14 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 		"CELLWALL_CELL":             p.cell.Name,
 		"CELLWALL_TENANT_CLAIM":     p.fleet.Auth.Claim,
 		"CELLWALL_SCHEME":           p.fleet.Placement.Scheme,
-		"CELLWALL_SHARDS":           strings.Join(p.cell.Shards.IDs(), ","),
+		"CELLWALL_SHARDS":           placedShards(p.cell.Shards),
 		"CELLWALL_KEY_SECRET":       p.names.PlacementKey(),
 		"CELLWALL_KEY_VERSION":      firstKeyVersion,
 		"CELLWALL_DIRECTORY":        directoryARN(p.fleet, p.directoryRegion()),
 		"CELLWALL_DIRECTORY_REGION": p.directoryRegion(),
+	}
+	if n := p.fleet.Placement.MaxShared; n > 0 {
+		env["CELLWALL_MAX_SHARED"] = strconv.Itoa(n)
 	}
 	for name, value := range map[string]any{"CELLWALL_ROUTES": routes, "CELLWALL_PER_TENANT": perTenant} {
 		text, err := json.Marshal(value)
@@ -54,6 +58,18 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten routes, sizes or shard ids", n, environmentLimit)
 	}
 	return env, nil
+}
+
+// placedShards is what placement knows of the shards, as internal/routerenv reads it.
+func placedShards(shards fleet.Shards) string {
+	text := make([]string, len(shards))
+	for i, s := range shards {
+		text[i] = s.ID + ":" + s.Zone
+		if s.Weight != 1 {
+			text[i] += ":" + strconv.Itoa(s.Weight)
+		}
+	}
+	return strings.Join(text, ",")
 }
 
 // shardEnvironment is what a shard's code is told, in the slice and on the instances alike.

@@ -1,9 +1,11 @@
 package directory
 
 import (
+	"fmt"
 	"iter"
-	"math"
 	"slices"
+
+	"cellwall.dev/cellwall/internal/placement"
 )
 
 // Move is a tenant whose subset differs between two topologies.
@@ -25,10 +27,15 @@ type DiffSum struct {
 // pins, and passes every tenant that moves to each. An entry that either topology cannot place is an
 // error.
 //
-// The minimum takes every tenant's seats to be spread evenly before and after: with k of n shards in use a
-// tenant puts k/n on each, and what a shard has more of afterwards must have moved there.
+// The minimum takes every shard to have its fair share of each tenant before and after, by weight: with k of
+// n like shards k/n, and what a shard has more of afterwards must have moved there.
+//
+// A tenant without a slot that comes to a topology which places by slot gets one when it is migrated. Until
+// then its subset there is not known: it is counted as if slots were given out from the first on.
 func Diff(from, to *Placer, entries iter.Seq2[Entry, error], each func(Move)) (DiffSum, error) {
 	var sum DiffSum
+	minima := map[string]float64{} // by size class
+	given := uint64(0)
 	for e, err := range entries {
 		if err != nil {
 			return sum, err
@@ -36,6 +43,14 @@ func Diff(from, to *Placer, entries iter.Seq2[Entry, error], each func(Move)) (D
 		before, err := from.Subset(e)
 		if err != nil {
 			return sum, err
+		}
+		if to.Slots() == 0 {
+			e.Slot = 0
+		} else if e.Slot == 0 || e.Slot > to.Slots() {
+			if given++; given > to.Slots() {
+				return sum, fmt.Errorf("tenant %q: topology %d of cell %q: %w", e.Tenant, to.topology.Version, to.topology.Cell, ErrNoSlot)
+			}
+			e.Slot = given
 		}
 		after, err := to.Subset(e)
 		if err != nil {
@@ -51,7 +66,12 @@ func Diff(from, to *Placer, entries iter.Seq2[Entry, error], each func(Move)) (D
 		sum.Seats += len(after)
 		sum.Moved += moved
 		if len(e.Pins) == 0 {
-			sum.Minimum += minimum(from.shards, len(before), to.shards, len(after))
+			least, known := minima[e.Size]
+			if !known {
+				least = placement.LeastMoved(from.fair(e.Size), to.fair(e.Size))
+				minima[e.Size] = least
+			}
+			sum.Minimum += least
 		}
 		if moved > 0 || len(before) != len(after) {
 			sum.Moving++
@@ -61,17 +81,13 @@ func Diff(from, to *Placer, entries iter.Seq2[Entry, error], each func(Move)) (D
 	return sum, nil
 }
 
-// minimum is the part of a tenant's k seats, even on all shards, that is new where it comes to lie.
-func minimum(from []string, kFrom int, to []string, kTo int) float64 {
-	var seats float64
-	for _, s := range to {
-		had := 0.0
-		if slices.Contains(from, s) {
-			had = float64(kFrom) / float64(len(from))
-		}
-		seats += math.Max(0, float64(kTo)/float64(len(to))-had)
+// fair is the shards' fair shares of a tenant of the size class, by id.
+func (p *Placer) fair(size string) map[string]float64 {
+	shares := map[string]float64{}
+	for i, share := range p.bySize[size].Fair() {
+		shares[p.shards[i]] = share
 	}
-	return seats
+	return shares
 }
 
 // Pages is every entry of a listing that comes in pages, such as List or ListCell.

@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -83,5 +84,85 @@ func TestDiffOfWhatCannotBePlaced(t *testing.T) {
 	}, func(directory.Move) {})
 	if err == nil {
 		t.Error("a pin on a shard that is gone is placed")
+	}
+}
+
+// A shard takes over the position of another: its tenants move to it, in the same places, and nobody else
+// moves, whatever the scheme.
+func TestPositionTakenOver(t *testing.T) {
+	for _, scheme := range []placement.Scheme{placement.HMACv1, placement.RendezvousV1, placement.BoundedV1} {
+		top := directory.Topology{Cell: "eu-1", Version: 1, Scheme: scheme, KBySize: map[string]int{"": 2}, KeyVersion: "1"}
+		for i := range 16 {
+			top.Shards = append(top.Shards, directory.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "ab"[i%2 : i%2+1], Weight: 1, State: directory.InUse})
+		}
+		if scheme == placement.BoundedV1 {
+			top.MaxShared, top.Slots = 1, 64
+		}
+		next := top
+		next.Version = 2
+		next.Shards = append(slices.Clone(top.Shards), directory.Shard{ID: "s17", Zone: "a", Weight: 1, State: directory.InUse, Position: "s03"})
+		next.Shards[2].State = directory.Drained
+		for _, x := range []directory.Topology{top, next} {
+			if err := x.Check([]string{"a", "b"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from, to := prepared(t, top), prepared(t, next)
+		sum, err := directory.Diff(from, to, func(yield func(directory.Entry, error) bool) {
+			for i := range 64 {
+				e := directory.Entry{Tenant: fmt.Sprint("t", i)}
+				if scheme == placement.BoundedV1 {
+					e.Slot = uint64(i) + 1
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}, func(m directory.Move) {
+			at := slices.Index(m.From, "s03")
+			if want := slices.Clone(m.From); at < 0 {
+				t.Errorf("%s: %s moves from %v to %v", scheme, m.Tenant, m.From, m.To)
+			} else if want[at] = "s17"; !slices.Equal(m.To, want) {
+				t.Errorf("%s: %s moves from %v to %v, want %v", scheme, m.Tenant, m.From, m.To, want)
+			}
+		})
+		// Each of 16 shards has 2/16 of the tenants, and what moves is the least that can.
+		if err != nil || sum.Moving == 0 || math.Abs(sum.Minimum-64*2.0/16) > 1e-9 || from.Anew(to) {
+			t.Errorf("%s: %+v, %v, anew %v", scheme, sum, err, from.Anew(to))
+		}
+	}
+}
+
+func prepared(t *testing.T, top directory.Topology) *directory.Placer {
+	t.Helper()
+	p, err := top.Placer([]byte("key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Tenants come from a scheme without slots to one with: they are counted as if they had slots, up to the
+// last one.
+func TestDiffToSlots(t *testing.T) {
+	top := directory.Topology{Cell: "eu-1", Version: 2, Scheme: placement.BoundedV1, KBySize: map[string]int{"": 2}, KeyVersion: "1", MaxShared: 1, Slots: 25}
+	for i := range 10 {
+		top.Shards = append(top.Shards, directory.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "ab"[i%2 : i%2+1], Weight: 1, State: directory.InUse})
+	}
+	from, to := placer(t, placement.RendezvousV1, 10), prepared(t, top)
+	count := func(n int) (directory.DiffSum, error) {
+		return directory.Diff(from, to, func(yield func(directory.Entry, error) bool) {
+			for i := range n {
+				if !yield(directory.Entry{Tenant: fmt.Sprint("t", i)}, nil) {
+					return
+				}
+			}
+		}, func(directory.Move) {})
+	}
+	if sum, err := count(25); err != nil || sum.Tenants != 25 || sum.Moving < 15 || sum.Minimum != 0 || !from.Anew(to) {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if _, err := count(26); !errors.Is(err, directory.ErrNoSlot) {
+		t.Errorf("one more than there are slots: %v", err)
 	}
 }

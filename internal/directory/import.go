@@ -96,7 +96,7 @@ func (d *Directory) Checker(ctx context.Context) (func(Entry) error, error) {
 		case t.Retired:
 			return fmt.Errorf("cell %q, topology %d: %w", e.Cell, e.Topology, ErrRetired)
 		}
-		return t.fits(e)
+		return t.takes(e)
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,8 @@ import (
 // Placer computes subsets by a topology.
 type Placer struct {
 	topology Topology
-	shards   []string
+	placer   *placement.Placer
+	shards   []string // ids, parallel to the shards of placer
 	bySize   map[string]placement.Subsets
 }
 
@@ -21,11 +23,9 @@ type Placer struct {
 func (t Topology) Placer(key []byte) (*Placer, error) {
 	p := &Placer{topology: t, bySize: map[string]placement.Subsets{}}
 	var shards []placement.Shard
-	for _, s := range t.Shards {
-		if s.State == InUse {
-			shards = append(shards, placement.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight})
-			p.shards = append(p.shards, s.ID)
-		}
+	for _, s := range t.inUse() {
+		shards = append(shards, placement.Shard{ID: s.position(), Zone: s.Zone, Weight: s.Weight})
+		p.shards = append(p.shards, s.ID)
 	}
 	placer, err := placement.New(placement.Config{
 		Scheme: t.Scheme, Key: key, Shards: shards,
@@ -39,8 +39,34 @@ func (t Topology) Placer(key []byte) (*Placer, error) {
 			return nil, fmt.Errorf("size class %q: %w", size, err)
 		}
 	}
+	p.placer = placer
 	return p, nil
 }
+
+// inUse is the shards that place tenants. One that has the position of another shard in the list, which is
+// drained, stands in that one's place, because hmac/v1 knows a shard by its place alone.
+func (t Topology) inUse() []Shard {
+	place := map[string]int{}
+	for i, s := range t.Shards {
+		place[s.ID] = i
+	}
+	at := func(s Shard) int {
+		if i, named := place[s.position()]; named {
+			return i
+		}
+		return place[s.ID]
+	}
+	shards := slices.DeleteFunc(slices.Clone(t.Shards), func(s Shard) bool { return s.State != InUse })
+	slices.SortStableFunc(shards, func(a, b Shard) int { return cmp.Compare(at(a), at(b)) })
+	return shards
+}
+
+// Slots is the number of slots that the topology has, 0 when its scheme does not place by slot.
+func (p *Placer) Slots() uint64 { return p.placer.Slots() }
+
+// Anew says whether going to the other topology draws all subsets anew, as hmac/v1 with another number of
+// shards does (placement.Anew).
+func (p *Placer) Anew(to *Placer) bool { return placement.Anew(p.placer, to.placer) }
 
 // maxPerTenant is the largest k of the size classes, 0 without any.
 func (t Topology) maxPerTenant() int {
@@ -90,6 +116,14 @@ func (t Topology) fits(e Entry) error {
 	return nil
 }
 
+// takes is fits, of an entry that is to be written: where the scheme places by slot it has one.
+func (t Topology) takes(e Entry) error {
+	if t.Slots > 0 && e.Slot == 0 {
+		return fmt.Errorf("%w: topology %d of cell %q places by slot, and tenant %q has none: give it one from 1 to %d that is free", ErrInvalid, t.Version, t.Cell, e.Tenant, t.Slots)
+	}
+	return t.fits(e)
+}
+
 // fits says whether the entry's topology has what it names. That the topology and the cell are there and
 // open to it, the batch asks again.
 func (d *Directory) fits(ctx context.Context, e Entry) error {
@@ -108,7 +142,7 @@ func (d *Directory) fits(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	return t.fits(e)
+	return t.takes(e)
 }
 
 // known is Topology, remembered; whether it is retired and how many are on it may be out of date.

@@ -25,6 +25,18 @@ type Shard struct {
 	Zone   string     `json:"zone,omitempty"` // one of the cell's
 	Weight int        `json:"weight"`         // at least 1
 	State  ShardState `json:"state"`
+
+	// Position is the name by which the scheme knows the shard, the id when it is empty. A shard that takes
+	// over the position of one that is drained or gone, in the same zone and with the same weight, takes over
+	// its tenants, and nobody else moves.
+	Position string `json:"position,omitempty"`
+}
+
+func (s Shard) position() string {
+	if s.Position != "" {
+		return s.Position
+	}
+	return s.ID
 }
 
 // Topology is an immutable version of how a cell places its tenants.
@@ -72,8 +84,20 @@ func (t Topology) Check(zones []string) error {
 			return invalid("shard %q lies in zone %q, and the cell has %q", s.ID, s.Zone, zones)
 		case s.State != InUse && s.State != Drained:
 			return invalid("shard %q has state %q: want %s or %s", s.ID, s.State, InUse, Drained)
+		case s.Position != "" && !name(s.Position):
+			return invalid("shard %q has the position %q: want 1 to %d characters", s.ID, s.Position, maxName)
 		}
 		first[s.ID] = i
+	}
+	holder := map[string]string{}
+	for _, s := range t.Shards {
+		if s.State != InUse {
+			continue
+		}
+		if other, taken := holder[s.position()]; taken {
+			return invalid("shards %q and %q both have the position %q: a position belongs to one shard in use; drain one of them, or write another", other, s.ID, s.position())
+		}
+		holder[s.position()] = s.ID
 	}
 	if _, ok := t.KBySize[""]; !ok {
 		return invalid(`kBySize has no "", the default size class`)
@@ -89,8 +113,12 @@ func (t Topology) Check(zones []string) error {
 	case t.Slots > math.MaxInt64 || t.MaxShared < 0:
 		return invalid("slots and maxShared: want whole numbers that are not negative")
 	}
-	if _, err := t.Placer([]byte{0}); err != nil { // any key finds what is wrong with the rest
+	p, err := t.Placer([]byte{0}) // any key finds what is wrong with the rest
+	if err != nil {
 		return invalid("%v", err)
+	}
+	if p.Slots() != t.Slots {
+		return invalid("slots is %d: %s with these shards has %d, write that", t.Slots, t.Scheme, p.Slots())
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ var decodingFaults = []faultCase{
 		`3:42: routes[0].fanout is "yes": it must be true or false; write true or false, without quotes`,
 	}},
 	{"bad choice", `auth:`, "placement: {scheme: hmac}\nauth:", []string{
-		`3:21: placement.scheme is "hmac": it must be hmac/v1 or rendezvous/v1; write hmac/v1 or rendezvous/v1`,
+		`3:21: placement.scheme is "hmac": it must be hmac/v1, rendezvous/v1 or bounded/v1; write hmac/v1, rendezvous/v1 or bounded/v1`,
 	}},
 	{"percent without sign", `auth:`, "budget: {fullyDown: 0}\nauth:", []string{
 		`3:21: budget.fullyDown is "0": it must be a percentage from 0% to 100%, with at most two decimals; write it with its sign, such as 15% or 0.5%`,

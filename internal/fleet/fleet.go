@@ -78,9 +78,10 @@ type Auth struct {
 
 // Placement configures the scheme that computes subsets.
 type Placement struct {
-	Scheme    string          `yaml:"scheme,omitempty" jsonschema:"enum=hmac/v1,enum=rendezvous/v1,default=rendezvous/v1"` // hmac/v1 or rendezvous/v1 (default)
-	PerTenant int             `yaml:"perTenant,omitempty" jsonschema:"minimum=1,default=2"`                                // k, shards per tenant; default 2
-	Sizes     map[string]Size `yaml:"sizes,omitempty" keys:"name"`                                                         // size classes that differ
+	Scheme    string          `yaml:"scheme,omitempty" jsonschema:"enum=hmac/v1,enum=rendezvous/v1,enum=bounded/v1,default=rendezvous/v1"` // hmac/v1, rendezvous/v1 (default) or bounded/v1
+	PerTenant int             `yaml:"perTenant,omitempty" jsonschema:"minimum=1,default=2"`                                                // k, shards per tenant; default 2
+	MaxShared int             `yaml:"maxShared,omitempty" jsonschema:"minimum=0,maximum=14"`                                               // the most shards that two tenants share, under bounded/v1 alone; default 0
+	Sizes     map[string]Size `yaml:"sizes,omitempty" keys:"name"`                                                                         // size classes that differ
 }
 
 // Size is one size class of tenants.

@@ -78,7 +78,7 @@ func TestALateWriteUndoesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		engine, err := routing.New(routing.Config{
-			Cell: "eu-1", Scheme: placement.RendezvousV1, Key: []byte("test key"), Shards: []string{"s01", "s02"}, PerTenant: map[string]int{"": 2},
+			Cell: "eu-1", Scheme: placement.RendezvousV1, Key: []byte("test key"), Shards: []placement.Shard{{ID: "s01", Weight: 1}, {ID: "s02", Weight: 1}}, PerTenant: map[string]int{"": 2},
 			Directory: dir, Routes: []routing.Route{{Path: "/*", Via: routing.ViaLambda}},
 			Transports: map[string]routing.Transport{routing.ViaLambda: inProcess{
 				"s01": service("s01", &slowOnce{Items: store}), "s02": service("s02", store),

@@ -38,8 +38,10 @@ type Topology struct {
 	Scheme     string         `json:"scheme"`
 	KBySize    map[string]int `json:"kBySize"` // "" is the default class
 	KeyVersion string         `json:"keyVersion"`
-	Shards     []string       `json:"shards"`          // ids, in the order of the fleet
-	Zones      []string       `json:"zones,omitempty"` // of the shards, parallel; they place nobody
+	Shards     []string       `json:"shards"`            // ids, in the order of the fleet
+	Zones      []string       `json:"zones,omitempty"`   // of the shards, parallel
+	Weights    []int          `json:"weights,omitempty"` // of the shards, parallel; 1 each without
+	MaxShared  int            `json:"maxShared,omitempty"`
 }
 
 // NewPlan takes the named cell out of the fleet; without a name, the first that is not for internal
@@ -62,12 +64,13 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 	p := Plan{
 		Cell: c.Name, Audience: f.Auth.Audience, Claim: f.Auth.Claim, HealthPath: "/healthz", Worker: worker,
 		Topology: Topology{
-			Cell: c.Name, Version: 1, Scheme: f.Placement.Scheme, KeyVersion: "1", Shards: c.Shards.IDs(),
+			Cell: c.Name, Version: 1, Scheme: f.Placement.Scheme, MaxShared: f.Placement.MaxShared, KeyVersion: "1", Shards: c.Shards.IDs(),
 			KBySize: map[string]int{"": f.Placement.PerTenant},
 		},
 	}
 	for _, s := range c.Shards {
 		p.Topology.Zones = append(p.Topology.Zones, s.Zone)
+		p.Topology.Weights = append(p.Topology.Weights, s.Weight)
 	}
 	for size, s := range f.Placement.Sizes {
 		p.Topology.KBySize[size] = s.PerTenant
@@ -102,7 +105,22 @@ func (d Dir) settle(t Topology) error {
 
 func (t Topology) equal(o Topology) bool {
 	return t.Cell == o.Cell && t.Version == o.Version && t.Scheme == o.Scheme && t.KeyVersion == o.KeyVersion &&
-		maps.Equal(t.KBySize, o.KBySize) && slices.Equal(t.Shards, o.Shards)
+		t.MaxShared == o.MaxShared && maps.Equal(t.KBySize, o.KBySize) && slices.Equal(t.placed(), o.placed())
+}
+
+// placed is what placement knows of the shards.
+func (t Topology) placed() []placement.Shard {
+	shards := make([]placement.Shard, len(t.Shards))
+	for i, id := range t.Shards {
+		shards[i] = placement.Shard{ID: id, Weight: 1}
+		if i < len(t.Zones) { // plans of tests have none
+			shards[i].Zone = t.Zones[i]
+		}
+		if i < len(t.Weights) {
+			shards[i].Weight = t.Weights[i]
+		}
+	}
+	return shards
 }
 
 func (t Topology) String() string {
@@ -159,11 +177,13 @@ func (d Dir) Placement() (*Placement, error) {
 	if err != nil {
 		return nil, err
 	}
-	shards := make([]placement.Shard, len(t.Shards))
-	for i, id := range t.Shards {
-		shards[i] = placement.Shard{ID: id, Weight: 1}
+	most := 0
+	for _, k := range t.KBySize {
+		most = max(most, k)
 	}
-	placer, err := placement.New(placement.Config{Scheme: placement.Scheme(t.Scheme), Key: key, Shards: shards})
+	placer, err := placement.New(placement.Config{
+		Scheme: placement.Scheme(t.Scheme), Key: key, Shards: t.placed(), MaxShared: t.MaxShared, MaxPerTenant: most,
+	})
 	if err != nil {
 		return nil, err
 	}

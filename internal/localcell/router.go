@@ -105,7 +105,7 @@ func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger
 	}, http.Header{shardkit.HeaderSecret: {s.WorkerSecret}})
 	engine, err := routing.New(routing.Config{
 		Cell: s.Plan.Cell, Scheme: placement.Scheme(s.Plan.Topology.Scheme), Key: key,
-		Shards: s.Plan.Topology.Shards, PerTenant: s.Plan.Topology.KBySize,
+		Shards: s.Plan.Topology.placed(), PerTenant: s.Plan.Topology.KBySize, MaxShared: s.Plan.Topology.MaxShared,
 		Directory: &lookup{home: home}, Routes: s.Plan.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaHTTP:   workers,

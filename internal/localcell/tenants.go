@@ -38,15 +38,16 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 		return 0, err
 	}
 	published := directory.Topology{
-		Cell: t.Cell, Version: t.Version, Scheme: placement.Scheme(t.Scheme), KBySize: t.KBySize, KeyVersion: t.KeyVersion,
+		Cell: t.Cell, Version: t.Version, Scheme: placement.Scheme(t.Scheme), KBySize: t.KBySize, KeyVersion: t.KeyVersion, MaxShared: t.MaxShared,
 	}
-	for i, id := range t.Shards {
-		shard := directory.Shard{ID: id, Weight: 1, State: directory.InUse}
-		if i < len(t.Zones) { // plans of tests have none
-			shard.Zone = t.Zones[i]
-		}
-		published.Shards = append(published.Shards, shard)
+	for _, s := range t.placed() {
+		published.Shards = append(published.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
 	}
+	placer, err := published.Placer(key)
+	if err != nil {
+		return 0, err
+	}
+	published.Slots = placer.Slots()
 	if _, err := d.Topology(ctx, t.Cell, t.Version); errors.Is(err, directory.ErrUnknownTopology) {
 		_, err = d.Publish(ctx, published, change(fmt.Sprintf("local up: publish topology %d", t.Version)))
 		if err != nil {
@@ -59,11 +60,43 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 	for i, id := range tenants {
 		entries[i] = directory.Entry{Tenant: id, Cell: t.Cell, State: directory.Active, Topology: t.Version}
 	}
+	if published.Slots > 0 {
+		if err := giveSlots(ctx, d, published.Slots, entries); err != nil {
+			return 0, err
+		}
+	}
 	if err := holdNew(ctx, d, holder, key, t, entries); err != nil {
 		return 0, err
 	}
 	enrolled, err := d.Enrol(ctx, entries, change("local up, "+now.UTC().Format(time.RFC3339Nano)))
 	return enrolled.Created, err
+}
+
+// giveSlots gives those of the entries whose tenant is not in the directory the lowest slots that nobody
+// has. Slots that were given back lately are left to Enrol to refuse: a local cell gives none back.
+func giveSlots(ctx context.Context, d *directory.Directory, slots uint64, entries []directory.Entry) error {
+	had := map[string]bool{}
+	taken := map[uint64]bool{}
+	for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) { return d.List(ctx, after, limit) }) {
+		if err != nil {
+			return err
+		}
+		had[e.Tenant], taken[e.Slot] = true, true
+	}
+	next := uint64(1)
+	for i := range entries {
+		if had[entries[i].Tenant] {
+			continue
+		}
+		for taken[next] {
+			next++
+		}
+		if next > slots {
+			return &placement.FullError{Slot: next, Capacity: slots}
+		}
+		entries[i].Slot, taken[next] = next, true
+	}
+	return nil
 }
 
 // holdNew has the shards hold those of the tenants that the directory does not know yet. The others have

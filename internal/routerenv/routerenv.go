@@ -15,17 +15,18 @@ import (
 
 // Environment is a router function's configuration.
 type Environment struct {
-	Service         string           // CELLWALL_SERVICE
-	Cell            string           // CELLWALL_CELL
-	Claim           string           // CELLWALL_TENANT_CLAIM: the claim that names the tenant
-	Scheme          placement.Scheme // CELLWALL_SCHEME
-	PerTenant       map[string]int   // CELLWALL_PER_TENANT: JSON, shards per tenant by size class, "" the default
-	Shards          []string         // CELLWALL_SHARDS: ids, separated by commas, in the fleet's order
-	KeySecret       string           // CELLWALL_KEY_SECRET: name of the secret with the placement keys
-	KeyVersion      string           // CELLWALL_KEY_VERSION: which of them
-	Directory       string           // CELLWALL_DIRECTORY: name or ARN of the directory's table
-	DirectoryRegion string           // CELLWALL_DIRECTORY_REGION
-	Routes          []routing.Route  // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
+	Service         string            // CELLWALL_SERVICE
+	Cell            string            // CELLWALL_CELL
+	Claim           string            // CELLWALL_TENANT_CLAIM: the claim that names the tenant
+	Scheme          placement.Scheme  // CELLWALL_SCHEME
+	MaxShared       int               // CELLWALL_MAX_SHARED: the most shards that two tenants share; 0 without the variable
+	PerTenant       map[string]int    // CELLWALL_PER_TENANT: JSON, shards per tenant by size class, "" the default
+	Shards          []placement.Shard // CELLWALL_SHARDS: id:zone or id:zone:weight, separated by commas, in the fleet's order
+	KeySecret       string            // CELLWALL_KEY_SECRET: name of the secret with the placement keys
+	KeyVersion      string            // CELLWALL_KEY_VERSION: which of them
+	Directory       string            // CELLWALL_DIRECTORY: name or ARN of the directory's table
+	DirectoryRegion string            // CELLWALL_DIRECTORY_REGION
+	Routes          []routing.Route   // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
 }
 
 // Parse reads the environment. It reports every variable that is missing or wrong, by name.
@@ -36,6 +37,7 @@ func Parse(getenv func(string) string) (Environment, error) {
 		Cell:            p.text("CELLWALL_CELL"),
 		Claim:           p.text("CELLWALL_TENANT_CLAIM"),
 		Scheme:          p.scheme("CELLWALL_SCHEME"),
+		MaxShared:       p.optional("CELLWALL_MAX_SHARED"),
 		Shards:          p.shards("CELLWALL_SHARDS"),
 		KeySecret:       p.text("CELLWALL_KEY_SECRET"),
 		KeyVersion:      p.version("CELLWALL_KEY_VERSION"),
@@ -89,25 +91,49 @@ func (p *parser) version(name string) string {
 	return text
 }
 
-func (p *parser) shards(name string) []string {
+// shards reads id, id:zone or id:zone:weight; a shard without a weight has weight 1.
+func (p *parser) shards(name string) []placement.Shard {
 	text := p.text(name)
 	if text == "" {
 		return nil
 	}
-	ids := strings.Split(text, ",")
-	seen := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		if id == "" || strings.TrimSpace(id) != id {
-			p.fault(name, "is %q: want shard ids separated by commas alone", text)
+	var shards []placement.Shard
+	seen := map[string]bool{}
+	for _, one := range strings.Split(text, ",") {
+		parts := strings.Split(one, ":")
+		s := placement.Shard{ID: parts[0], Weight: 1}
+		if len(parts) > 1 {
+			s.Zone = parts[1]
+		}
+		var err error
+		if len(parts) > 2 {
+			s.Weight, err = strconv.Atoi(parts[2])
+		}
+		if s.ID == "" || strings.TrimSpace(one) != one || len(parts) > 3 || err != nil || s.Weight < 1 {
+			p.fault(name, "is %q: want shards as id, id:zone or id:zone:weight, separated by commas alone", text)
 			return nil
 		}
-		if seen[id] {
-			p.fault(name, "names shard %q twice", id)
+		if seen[s.ID] {
+			p.fault(name, "names shard %q twice", s.ID)
 			return nil
 		}
-		seen[id] = true
+		seen[s.ID] = true
+		shards = append(shards, s)
 	}
-	return ids
+	return shards
+}
+
+// optional is a whole number from 0, 0 when the variable is not set.
+func (p *parser) optional(name string) int {
+	text := p.getenv(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		p.fault(name, "is %q: want a whole number from 0", text)
+	}
+	return int(n)
 }
 
 func (p *parser) json(name string, into any, want string) bool {

@@ -13,7 +13,7 @@ import (
 
 var variables = map[string]string{
 	"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id", "CELLWALL_SCHEME": "rendezvous/v1",
-	"CELLWALL_PER_TENANT": `{"":2,"whale":4}`, "CELLWALL_SHARDS": "s01,s02,s03,s04", "CELLWALL_KEY_SECRET": "cellwall/orders/eu-1/placement-key",
+	"CELLWALL_PER_TENANT": `{"":2,"whale":4}`, "CELLWALL_SHARDS": "s01:a,s02:b:3,s03::2,s04", "CELLWALL_KEY_SECRET": "cellwall/orders/eu-1/placement-key",
 	"CELLWALL_KEY_VERSION": "1", "CELLWALL_DIRECTORY": "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",
 	"CELLWALL_DIRECTORY_REGION": "eu-west-1", "CELLWALL_ROUTES": `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 }
@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	}
 	want := Environment{
 		Service: "orders", Cell: "eu-1", Claim: "tenant_id", Scheme: placement.RendezvousV1, PerTenant: map[string]int{"": 2, "whale": 4},
-		Shards: []string{"s01", "s02", "s03", "s04"}, KeySecret: "cellwall/orders/eu-1/placement-key", KeyVersion: "1",
+		Shards: []placement.Shard{{ID: "s01", Zone: "a", Weight: 1}, {ID: "s02", Zone: "b", Weight: 3}, {ID: "s03", Weight: 2}, {ID: "s04", Weight: 1}}, KeySecret: "cellwall/orders/eu-1/placement-key", KeyVersion: "1",
 		Directory: "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", DirectoryRegion: "eu-west-1",
 		Routes: []routing.Route{{Path: "/jobs/*", Via: "queue"}, {Path: "/*", Via: "lambda"}},
 	}
@@ -67,6 +67,13 @@ func TestWrongVariables(t *testing.T) {
 		{"CELLWALL_SHARDS", "s01,,s02", "separated by commas"},
 		{"CELLWALL_SHARDS", "s01, s02", "separated by commas"},
 		{"CELLWALL_SHARDS", "s01,s02,s01", `"s01" twice`},
+		{"CELLWALL_SHARDS", "s01:a,s01:b", `"s01" twice`},
+		{"CELLWALL_SHARDS", "s01:a:0", "id:zone:weight"},
+		{"CELLWALL_SHARDS", "s01:a:heavy", "id:zone:weight"},
+		{"CELLWALL_SHARDS", "s01:a:1:1", "id:zone:weight"},
+		{"CELLWALL_SHARDS", ":a", "id:zone:weight"},
+		{"CELLWALL_MAX_SHARED", "-1", "from 0"},
+		{"CELLWALL_MAX_SHARED", "two", "from 0"},
 		{"CELLWALL_PER_TENANT", "2", "an object"},
 		{"CELLWALL_PER_TENANT", `{"":2} {}`, "something follows"},
 		{"CELLWALL_PER_TENANT", `{"whale":4}`, "default class"},

@@ -166,7 +166,7 @@ func newTrial(t *rapid.T, dir Directory) *trial {
 	}))
 	c.Pick = func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
 	for _, shard := range c.Shards {
-		tr.fates[shard] = rapid.SampledFrom(fates).Draw(t, "fate of "+shard)
+		tr.fates[shard.ID] = rapid.SampledFrom(fates).Draw(t, "fate of "+shard.ID)
 	}
 	e, err := New(c)
 	if err != nil {
@@ -203,7 +203,7 @@ func TestSubsetOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, i := range indices {
-				members = append(members, tr.engine.config.Shards[i])
+				members = append(members, tr.engine.config.Shards[i].ID)
 			}
 		}
 		for range rapid.IntRange(1, 30).Draw(t, "requests") {

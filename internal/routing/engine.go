@@ -14,12 +14,13 @@ import (
 	"cellwall.dev/cellwall/internal/placement"
 )
 
-// Config is what an Engine is made of. All but the last four fields are needed.
+// Config is what an Engine is made of. All but MaxShared and the last four fields are needed.
 type Config struct {
 	Cell       string               // the cell that this router belongs to
 	Scheme     placement.Scheme     // of the whole cell
 	Key        []byte               // the cell's placement key
-	Shards     []string             // ids of the cell's shards, in the order of the fleet
+	Shards     []placement.Shard    // of the cell, in the order of the fleet
+	MaxShared  int                  // the most shards that two tenants share, under bounded/v1
 	PerTenant  map[string]int       // shards per tenant by size class, "" for the default; 1 to len(Shards)
 	Directory  Directory            // asked for every request
 	Routes     []Route              // the first that matches wins
@@ -98,16 +99,22 @@ func New(c Config) (*Engine, error) {
 		c.Observe = func(Outcome) {}
 	}
 	c.Shards, c.Transports = slices.Clone(c.Shards), maps.Clone(c.Transports)
-	return &Engine{config: c, subsets: subsets, routes: rs, health: newHealth(c.Shards, c.Now, c.Pick)}, nil
+	ids := make([]string, len(c.Shards))
+	for i, s := range c.Shards {
+		ids[i] = s.ID
+	}
+	return &Engine{config: c, subsets: subsets, routes: rs, health: newHealth(ids, c.Now, c.Pick)}, nil
 }
 
 // newSubsets prepares the scheme for every size class.
 func newSubsets(c Config) (map[string]placement.Subsets, error) {
-	shards := make([]placement.Shard, len(c.Shards))
-	for i, id := range c.Shards {
-		shards[i] = placement.Shard{ID: id, Weight: 1}
+	most := 0
+	for _, k := range c.PerTenant {
+		most = max(most, k)
 	}
-	placer, err := placement.New(placement.Config{Scheme: c.Scheme, Key: c.Key, Shards: shards})
+	placer, err := placement.New(placement.Config{
+		Scheme: c.Scheme, Key: c.Key, Shards: c.Shards, MaxShared: c.MaxShared, MaxPerTenant: most,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +265,7 @@ func (s *serving) order(entry directory.Entry) ([]string, *Response) {
 			return nil, misconfigured("the tenant cannot be placed: %w", err)
 		}
 		for _, i := range indices {
-			members = append(members, s.config.Shards[i])
+			members = append(members, s.config.Shards[i].ID)
 		}
 	}
 	return s.health.order(members, s.repeatable), nil

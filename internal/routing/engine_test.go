@@ -50,9 +50,9 @@ func pinned(tenant string, pins ...string) directory.Entry {
 
 // testConfig is a cell of eight shards in which everything goes to one transport.
 func testConfig(dir Directory, transport Transport) Config {
-	shards := make([]string, 8)
+	shards := make([]placement.Shard, 8)
 	for i := range shards {
-		shards[i] = fmt.Sprintf("s%02d", i+1)
+		shards[i] = placement.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: string(rune('a' + i%3)), Weight: 1}
 	}
 	return Config{
 		Cell: "eu-1", Scheme: placement.RendezvousV1, Key: []byte("test key"), Shards: shards,
@@ -306,7 +306,7 @@ func TestSubsetByScheme(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, i := range indices {
-			want[c.Shards[i]] = true
+			want[c.Shards[i].ID] = true
 		}
 		// A member of four is missed by 500 random picks with probability 1e-62.
 		if diff := cmp.Diff(want, asked); diff != "" {
@@ -331,7 +331,7 @@ func TestNewRefuses(t *testing.T) {
 		"no time":           func(c *Config) { c.Timeout = 0 },
 		"negative time":     func(c *Config) { c.LookUp = -1 },
 		"no shards":         func(c *Config) { c.Shards = nil },
-		"shard twice":       func(c *Config) { c.Shards = []string{"s01", "s02", "s01"} },
+		"shard twice":       func(c *Config) { c.Shards[2] = c.Shards[0] },
 		"no key":            func(c *Config) { c.Key = nil },
 		"unknown scheme":    func(c *Config) { c.Scheme = "modulo/v1" },
 		"no default class":  func(c *Config) { c.PerTenant = map[string]int{"whale": 2} },

@@ -63,7 +63,7 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	engine, err := routing.New(routing.Config{
-		Cell: env.Cell, Scheme: env.Scheme, Key: key, Shards: env.Shards, PerTenant: env.PerTenant,
+		Cell: env.Cell, Scheme: env.Scheme, Key: key, Shards: env.Shards, PerTenant: env.PerTenant, MaxShared: env.MaxShared,
 		Directory: entries,
 		Routes:    env.Routes,
 		Transports: map[string]routing.Transport{

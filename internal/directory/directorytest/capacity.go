@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/placement"
 )
 
 func withTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
@@ -133,18 +134,23 @@ func (r rules) closeAll(t *testing.T) {
 	}
 }
 
-func slotted(cell string, version, slots uint64) directory.Topology {
+// slotted places by slot: bounded/v1 with two shards a tenant, of which two tenants share at most one, in
+// three zones of q shards, a prime power from 3. It has q² slots.
+func slotted(cell string, version, q uint64) directory.Topology {
 	t := topology(cell, version)
-	t.Slots = slots
+	t.Scheme, t.KBySize, t.MaxShared, t.Slots, t.Shards = placement.BoundedV1, map[string]int{"": 2}, 1, q*q, nil
+	for i := range int(3 * q) {
+		t.Shards = append(t.Shards, directory.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "abc"[i%3 : i%3+1], Weight: 1, State: directory.InUse})
+	}
 	return t
 }
 
 // Sign-ups at once for nearly all slots: each gets its own, and one more is told that none is left.
 func slotsUnique(t *testing.T, r rules) {
-	const slots = 60
+	const q, slots = 8, 64
 	r.closeAll(t)
 	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10_000)
-	publish(t, r.Directory, slotted("ap-1", 1, slots))
+	publish(t, r.Directory, slotted("ap-1", 1, q))
 	d, err := directory.Open(t.Context(), newFaulty(t, r.home))
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +189,12 @@ func slotsUnique(t *testing.T, r rules) {
 func slotsRest(t *testing.T, r rules) {
 	r.closeAll(t)
 	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10)
-	publish(t, r.Directory, slotted("ap-1", 1, 1))
+	publish(t, r.Directory, slotted("ap-1", 1, 3))
+	for i := range 8 { // all slots but one
+		r.place(t, directory.SignUp{Tenant: fmt.Sprint("t", i), Load: 1})
+	}
 	e := r.place(t, directory.SignUp{Tenant: "acme", Load: 1})
+	slot := e.Slot
 	for _, state := range []directory.State{directory.Active, directory.Moving, directory.Active} {
 		e = r.replace(t, e, fmt.Sprint("step ", e.Epoch), func(x *directory.Entry) {
 			x.State = state
@@ -203,17 +213,17 @@ func slotsRest(t *testing.T, r rules) {
 	_, err = place()
 	wantIs(t, err, directory.ErrNoSlot)
 	c.At = at.Add(directory.SlotQuarantine)
-	if e, err := place(); err != nil || e.Slot != 1 {
-		t.Errorf("after the quarantine: slot %d, %v", e.Slot, err)
+	if next, err := place(); err != nil || next.Slot != slot {
+		t.Errorf("after the quarantine: slot %d, %v; want %d", next.Slot, err, slot)
 	}
 }
 
 // The one slot that is free is found, wherever it lies, and taken once.
 func lastSlot(t *testing.T, r rules) {
-	const slots = 300
+	const q, slots = 17, 289
 	r.closeAll(t)
 	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10)
-	publish(t, r.Directory, slotted("ap-1", 1, slots))
+	publish(t, r.Directory, slotted("ap-1", 1, q))
 	var entries []directory.Entry
 	for i := range slots - 1 {
 		entries = append(entries, directory.Entry{Tenant: fmt.Sprint("t", i), Cell: "ap-1", State: directory.Active, Topology: 1, Slot: uint64(i) + 2})

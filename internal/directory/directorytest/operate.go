@@ -152,8 +152,8 @@ func migrate(t *testing.T, r rules) {
 			r.replace(t, e, "move", func(e *directory.Entry) { e.State = directory.Moving })
 		}
 	}
-	top := slotted("eu-1", 4, 1000)
-	top.Shards = top.Shards[:7]
+	top := slotted("eu-1", 4, 8)
+	top.Shards[7].ID = "other"
 	publish(t, r.Directory, top)
 	skipped := map[string]error{}
 	for after, more := "", true; more; {

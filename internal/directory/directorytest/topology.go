@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/placement"
 )
 
 func publishRefuses(t *testing.T, r rules) {
@@ -23,7 +24,14 @@ func publishRefuses(t *testing.T, r rules) {
 		"a zone elsewhere":   {func(t *directory.Topology) { t.Shards[5].Zone = "d" }, directory.ErrInvalid},
 		"a nameless shard":   {func(t *directory.Topology) { t.Shards[5].ID = "" }, directory.ErrInvalid},
 		"no shard state":     {func(t *directory.Topology) { t.Shards[5].State = "" }, directory.ErrInvalid},
-		"a weight":           {func(t *directory.Topology) { t.Shards[5].Weight = 2 }, directory.ErrInvalid},
+		"a weight of 0":      {func(t *directory.Topology) { t.Shards[5].Weight = 0 }, directory.ErrInvalid},
+		"a weight unweighed": {func(t *directory.Topology) { t.Scheme, t.Shards[5].Weight = placement.HMACv1, 2 }, directory.ErrInvalid},
+		"slots without use":  {func(t *directory.Topology) { t.Slots = 9 }, directory.ErrInvalid},
+		"too many slots":     {func(t *directory.Topology) { *t = slotted("eu-1", 4, 8); t.Slots++ }, directory.ErrInvalid},
+		"unequal stripes":    {func(t *directory.Topology) { *t = slotted("eu-1", 4, 8); t.Shards = t.Shards[1:] }, directory.ErrInvalid},
+		"a bound unkept":     {func(t *directory.Topology) { t.MaxShared = 1 }, directory.ErrInvalid},
+		"a position twice":   {func(t *directory.Topology) { t.Shards[5].Position = "s02" }, directory.ErrInvalid},
+		"a long position":    {func(t *directory.Topology) { t.Shards[5].Position = "seventeen-letters" }, directory.ErrInvalid},
 		"no shards":          {func(t *directory.Topology) { t.Shards = nil }, directory.ErrInvalid},
 		"too few in use":     {func(t *directory.Topology) { t.Shards = drained(t.Shards, 5) }, directory.ErrInvalid},
 		"no default size":    {func(t *directory.Topology) { delete(t.KBySize, "") }, directory.ErrInvalid},

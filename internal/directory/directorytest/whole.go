@@ -18,7 +18,7 @@ import (
 func whole(t *testing.T, r rules) {
 	const clients, calls, tenants = 12, 30, 10
 	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 30}, 1000)
-	publish(t, r.Directory, slotted("ap-1", 1, 200))
+	publish(t, r.Directory, slotted("ap-1", 1, 16))
 	d, err := directory.Open(t.Context(), newFaulty(t, r.home))
 	if err != nil {
 		t.Fatal(err)
