@@ -233,6 +233,44 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// Sample, of the bound: no set of any population exceeds it, and capacity lost reaches it.
+func TestSampleBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawLoaded(t, 8)
+		p := d.population(t)
+		f := rapid.IntRange(1, d.shards).Draw(t, "shards that fail")
+		for i, s := range summaries(measured(t, p, f)) {
+			bound := p.bounds(f)[i]
+			if s.Worst > bound*(1+1e-12) || i >= 4 && !near(s.Worst, bound) {
+				t.Fatalf("column %d: worst %v, bound %v", i, s.Worst, bound)
+			}
+		}
+	})
+}
+
+// Sample, of the draws: each set is equally likely, whatever was drawn before.
+func TestSampleUniform(t *testing.T) {
+	const n, f, draws = 5, 2, 200_000
+	counts := make(map[[2 * f]int]int)
+	var last [f]int
+	Sampling{Seed: 1, Sets: draws}.draw(n, f, func(set []int) {
+		now := [f]int(slices.Sorted(slices.Values(set)))
+		if last != [f]int{} { // the first has none before it
+			counts[[2 * f]int{last[0], last[1], now[0], now[1]}]++
+		}
+		last = now
+	})
+	const cells = 10 * 10
+	chi2, want := 0.0, float64(draws)/cells
+	for _, count := range counts {
+		chi2 += (float64(count) - want) * (float64(count) - want) / want
+	}
+	// With 99 degrees of freedom, above 160 has a probability of 1e-4; the seed is fixed.
+	if len(counts) != cells || chi2 > 160 {
+		t.Errorf("%d pairs of successive sets, chi² %v", len(counts), chi2)
+	}
+}
+
 // sampled measures a sample of what is feasible to measure whole.
 func sampled(p *Population, f int, sampling Sampling) *Spread {
 	s := &Spread{Failed: f, Of: binomial(p.shards, f)}
