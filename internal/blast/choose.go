@@ -214,27 +214,29 @@ func (c *chooser) row(n, k int) ChoiceRow {
 		Identical:   identical,
 		Covered:     identical * float64(c.in.Tenants-1),
 		ZoneLoss:    float64((k+c.in.Zones-1)/c.in.Zones) / float64(k),
-		MaxShared:   -1,
+		MaxShared:   chooseShared(n, k, c.in.Tenants),
 	}
 	if c.loadKnown() {
 		row.Expected.Utilisation = c.in.Load * (1 - row.Expected.FullyDown) / float64(n-f) / c.in.Capacity
 		row.Bound.Utilisation = c.loadBound(m)
 	}
-	for shared := range k {
-		if k == 1 {
-			break
-		}
-		if places, err := u.Capacity(shared); err == nil && chooseHolds(places, c.in.Tenants) {
-			row.MaxShared = shared
-			break
-		}
-	}
 	row.Broken = c.in.Budget.Check(n, k, row.Bound)
 	return row
 }
 
-func chooseHolds(places SharedCapacity, tenants int) bool {
-	return !places.Places.IsInt64() || places.Places.Int64() >= int64(tenants)
+// chooseShared is a row's MaxShared: the least t with q^(t+1) places for the tenants.
+func chooseShared(n, k, tenants int) int {
+	q := exactField(n/k, k)
+	if q == 0 || k == 1 {
+		return -1
+	}
+	places := 1
+	for shared := range k {
+		if places *= q; places >= tenants { // no overflow: q is at most 2^16, places less than 2^31 before
+			return shared
+		}
+	}
+	return -1
 }
 
 func (c *chooser) loadKnown() bool { return c.in.Load > 0 && c.in.Capacity > 0 }

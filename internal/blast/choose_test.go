@@ -208,7 +208,7 @@ func TestChooseBound(t *testing.T) {
 		}
 	})
 
-	const seed1, seed2, trials, confidence = 12, 3, 400, 0.9
+	const seed1, seed2, trials, confidence = 12, 3, 200, 0.9
 	t.Logf("seed %d, %d", seed1, seed2)
 	rng := rand.New(rand.NewPCG(seed1, seed2))
 	for _, m := range []chooseModel{{12, 3, 2, 1}, {12, 2, 2, 3}, {9, 4, 1, 3}, {8, 2, 3, 2}} {
@@ -235,7 +235,7 @@ func TestChooseBound(t *testing.T) {
 				}
 			}
 		}
-		// A tenth may; four standard deviations of 400 trials more never do.
+		// A tenth may; four standard deviations of 200 trials more never do.
 		for name, times := range broken {
 			if float64(times) > trials*(1-confidence)+4*math.Sqrt(trials*confidence*(1-confidence)) {
 				t.Errorf("%+v: %s beyond its bound %d times of %d", m, name, times, trials)
@@ -448,6 +448,24 @@ func TestChooseCheck(t *testing.T) {
 					t.Fatalf("%v, and not with %v: %+v", broken, fix, after)
 				}
 			}
+		}
+	})
+}
+
+// MaxShared, by the capacity of bounded/v1.
+func TestChooseShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 200).Draw(t, "shards")
+		k := rapid.IntRange(1, min(n, 8)).Draw(t, "k")
+		tenants := rapid.OneOf(rapid.IntRange(1, 500), rapid.IntRange(1, MaxTenants)).Draw(t, "tenants")
+		want := -1
+		for shared := k - 1; shared >= 0 && k > 1; shared-- {
+			if c := exactMust[SharedCapacity](t)(exactModel(t, n, k).Capacity(shared)); c.Places.Cmp(big.NewInt(int64(tenants))) >= 0 {
+				want = shared
+			}
+		}
+		if got := chooseShared(n, k, tenants); got != want {
+			t.Fatalf("%d, want %d", got, want)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // MaxCovered is the largest subset that Covered looks at: its work grows with the cube of k.
-const MaxCovered = 1024
+const MaxCovered = 512
 
 // Covered is the chance that the subsets of the given number of misbehaving tenants together cover the
 // whole subset of another, which is then fully down. ErrModel for a negative number or one above
