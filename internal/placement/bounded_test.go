@@ -274,6 +274,30 @@ func TestRotating(t *testing.T) {
 	}
 }
 
+// Rotating: where zones are cut, a part of one zone goes with every part of the others. By how often is up
+// to chance, with a few hundred groups of rows; half of the mean is six standard deviations away.
+func TestRotatingParts(t *testing.T) {
+	const slots = 20_000
+	s := shape{3, 128, 6, 2}
+	p := s.placer(t, "k")
+	counts := map[[3]int]int{}
+	for slot := range uint64(slots) {
+		var parts [3]int
+		for _, shard := range bySlot(t, p, 3, slot+1) {
+			parts[shard/128] = shard % 128 / 64
+		}
+		counts[parts]++
+	}
+	for parts, n := range counts {
+		if n < slots/8/2 {
+			t.Errorf("parts %v go together %d times, want about %d", parts, n, slots/8)
+		}
+	}
+	if len(counts) != 8 {
+		t.Errorf("%d of 8 choices of parts occur: %v", len(counts), counts)
+	}
+}
+
 // Keyed: under two keys a slot has the same subset as often as in two random permutations, once in a
 // pass over all slots.
 func TestKeyedBounded(t *testing.T) {
