@@ -26,12 +26,14 @@ func placeCommand(a *app) *cobra.Command {
 		Short: "Print the shards that tenants are placed on",
 		Long: `Print the subset of each tenant: the shards that serve it, the most preferred first, by their index
 from 0. Under rendezvous/v1 the shard with index i has the id that a cell with a count of shards gives
-it: s01, s02 and so on.
+it: s01, s02 and so on. bounded/v1 places by slot: without a directory the tenants of the list take the
+slots from 1 on, in its order.
 
 A tenants file has one tenant a line, or is CSV with the header tenant,load; - is standard input. An id has
 1 to 4096 bytes of UTF-8, although a cell's directory takes no more than 128. All of the file is checked before the first line is printed. With --json each line is an object.
 
-All four placement flags must be given: another value of any of them gives other subsets.`,
+--scheme, --shards, --per-tenant and --key-hex must be given: another value of any of them gives other
+subsets. So does another of --zones, except under hmac/v1, which reads no zones.`,
 		Example: `  cellwall place --scheme hmac/v1 --shards 7 --per-tenant 2 --key-hex 73687566666c652d73686172642d7631 acme`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			subsets, err := p.subsets(cmd, a.err)
@@ -69,15 +71,18 @@ func (a *app) tenantsOf(cmd *cobra.Command, args []string, file string) (*popula
 type placing struct {
 	scheme            string
 	shards, perTenant int
+	zones, maxShared  int
 	keyHex            string
 }
 
-// register adds the flags. They have no defaults, because there is no value that would not silently
+// register adds the flags. The four that every scheme reads have no defaults, because there is no value that would not silently
 // give subsets that nobody asked for.
 func (p *placing) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.scheme, "scheme", "", fmt.Sprintf("placement scheme, %s or %s", placement.HMACv1, placement.RendezvousV1))
+	cmd.Flags().StringVar(&p.scheme, "scheme", "", fmt.Sprintf("placement scheme, %s, %s or %s", placement.HMACv1, placement.RendezvousV1, placement.BoundedV1))
 	intVar(cmd.Flags(), &p.shards, "shards", 0, fmt.Sprintf("number of shards, 1 to %d", placement.MaxShards))
 	intVar(cmd.Flags(), &p.perTenant, "per-tenant", 0, "shards for each tenant, 1 to the number of shards")
+	intVar(cmd.Flags(), &p.zones, "zones", 1, "number of zones that the shards are dealt to, as a fleet deals a count of them")
+	intVar(cmd.Flags(), &p.maxShared, "max-shared", 0, fmt.Sprintf("the most shards that two tenants share, under %s", placement.BoundedV1))
 	cmd.Flags().StringVar(&p.keyHex, "key-hex", "", "placement key in hexadecimal, for test vectors and experiments only")
 }
 
@@ -102,15 +107,18 @@ func (p *placing) subsets(cmd *cobra.Command, errw io.Writer) (placement.Subsets
 	if p.shards < 1 || p.shards > placement.MaxShards {
 		return none, usagef("--shards: %w: %d, want 1 to %d", placement.ErrShardCount, p.shards, placement.MaxShards)
 	}
+	if p.zones < 1 || p.zones > p.shards {
+		return none, usagef("--zones is %d: want 1 to the number of shards, %d", p.zones, p.shards)
+	}
 	key, err := hex.DecodeString(p.keyHex)
 	if err != nil { // which is told without the key
 		return none, usagef("--key-hex is not hexadecimal: write an even number of digits 0-9, a-f")
 	}
 	shards := make([]placement.Shard, p.shards)
 	for i := range shards {
-		shards[i] = placement.Shard{ID: fleet.CountedShard(i), Weight: 1}
+		shards[i] = placement.Shard{ID: fleet.CountedShard(i), Zone: strconv.Itoa(i % p.zones), Weight: 1}
 	}
-	placer, err := placement.New(placement.Config{Scheme: scheme, Key: key, Shards: shards})
+	placer, err := placement.New(placement.Config{Scheme: scheme, Key: key, Shards: shards, MaxShared: p.maxShared, MaxPerTenant: p.perTenant})
 	if errors.Is(err, placement.ErrEmptyKey) {
 		return none, usagef("--key-hex: %w", err)
 	}
@@ -131,8 +139,24 @@ func numberedTenant(i int, id string) placement.Tenant {
 	return placement.Tenant{ID: id, Slot: uint64(i) + 1}
 }
 
+// placeable refuses a list that is longer than there are slots, before anything is printed: its last tenant
+// has the highest.
+func placeable(tenants []string, subsets placement.Subsets) error {
+	if len(tenants) == 0 {
+		return nil
+	}
+	last := len(tenants) - 1
+	if _, err := subsets.Append(nil, numberedTenant(last, tenants[last])); err != nil {
+		return usagef("tenant %s: %w", printable(tenants[last]), err)
+	}
+	return nil
+}
+
 // printSubsets writes one line for each tenant.
 func printSubsets(w io.Writer, tenants []string, subsets placement.Subsets, asJSON bool) error {
+	if err := placeable(tenants, subsets); err != nil {
+		return err
+	}
 	out := bufio.NewWriter(w)
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)

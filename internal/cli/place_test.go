@@ -78,6 +78,47 @@ func TestPlaceRendezvous(t *testing.T) {
 	}
 }
 
+// Over zones the two members lie in two of them, and the zones are those of a fleet with a count.
+func TestPlaceZones(t *testing.T) {
+	status, out, errw := command("", "place", "--scheme", "rendezvous/v1", "--shards", "24", "--zones", "3", "--per-tenant", "2", "--key-hex", "6b", "--json", "a", "b", "c", "d", "e", "f", "g", "h")
+	if status != ExitDone || strings.Count(out, "\n") != 8 {
+		t.Fatalf("status %d: %s%s", status, out, errw)
+	}
+	for text := range strings.Lines(out) {
+		var line struct{ Shards []int }
+		if err := json.Unmarshal([]byte(text), &line); err != nil || len(line.Shards) != 2 || line.Shards[0]%3 == line.Shards[1]%3 {
+			t.Errorf("%s: both members are in one zone (%v)", text, err)
+		}
+	}
+}
+
+// Tenants of a list take the slots of bounded/v1 in its order, and one more than there are is told the
+// capacity.
+func TestPlaceBounded(t *testing.T) {
+	args := []string{"place", "--scheme", "bounded/v1", "--shards", "6", "--zones", "2", "--per-tenant", "2", "--max-shared", "1", "--key-hex", "6b", "--json"}
+	tenants := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
+	status, out, errw := command("", append(args, tenants...)...)
+	if status != ExitDone {
+		t.Fatalf("status %d: %s", status, errw)
+	}
+	seen := map[[2]int]bool{}
+	for text := range strings.Lines(out) {
+		var line struct{ Shards []int }
+		if err := json.Unmarshal([]byte(text), &line); err != nil || len(line.Shards) != 2 {
+			t.Fatalf("%s: %v", text, err)
+		}
+		slices.Sort(line.Shards)
+		seen[[2]int(line.Shards)] = true
+	}
+	if len(seen) != 9 {
+		t.Errorf("%d subsets of 9", len(seen))
+	}
+	status, out, errw = command("", append(args, append(tenants, "j")...)...)
+	if status != ExitUsage || out != "" || !strings.Contains(errw, "tenant j: slot 10 is beyond the 9") {
+		t.Errorf("a tenth tenant: status %d, %q, %s", status, out, errw)
+	}
+}
+
 // Wrong use has status 2, says why and prints nothing on standard output, not even what was right.
 func TestPlaceRefuses(t *testing.T) {
 	bad := tenantsFile(t, "acme\nbeta\n\n")
@@ -92,6 +133,9 @@ func TestPlaceRefuses(t *testing.T) {
 	}{
 		{[]string{"place", "acme"}, "error: --scheme, --shards, --per-tenant, --key-hex must be given\nhint: "},
 		{slices.Concat([]string{"place"}, placed[:6], []string{"acme"}), "error: --key-hex must be given\nhint: "},
+		{slices.Concat(with("--scheme", "hmac/v1"), []string{"--zones", "8"}), "error: --zones is 8: want 1 to the number of shards, 7"},
+		{slices.Concat(with("--scheme", "hmac/v1"), []string{"--max-shared", "1"}), "error: shards that two tenants may share out of range: 1 under hmac/v1"},
+		{slices.Concat(with("--scheme", "bounded/v1"), []string{"--max-shared", "1"}), "error: shards do not make equal stripes"},
 		{with("--scheme", "bounded/v2"), `error: --scheme: unknown placement scheme "bounded/v2": want hmac/v1, rendezvous/v1 or bounded/v1`},
 		{with("--scheme", ""), `error: --scheme: unknown placement scheme ""`},
 		{with("--shards", "0"), "error: --shards: number of shards out of range: 0, want 1 to 65536"},

@@ -230,34 +230,6 @@ func (c *checker) directory() {
 	}
 }
 
-// placement sees that every cell has the shards that a tenant of any size wants.
-func (c *checker) placement() {
-	type want struct {
-		name, path string
-		k          int
-	}
-	wants := []want{{"every tenant", "placement.perTenant", c.f.Placement.PerTenant}}
-	for name, size := range c.f.Placement.Sizes {
-		wants = append(wants, want{"size " + name, "placement.sizes." + name + ".perTenant", size.PerTenant})
-		if name == "default" {
-			c.wrong("placement.sizes.default"+keySuffix, "size default", "tenants without a size have placement.perTenant", "set placement.perTenant, or call the size otherwise")
-		}
-	}
-	slices.SortFunc(wants, func(a, b want) int { return cmp.Compare(a.path, b.path) })
-	for i, cell := range c.f.Cells {
-		path := cellPath(i, "shards")
-		if !c.counted(i) {
-			continue
-		}
-		for _, w := range wants {
-			if c.known(w.path) && w.k > len(cell.Shards) {
-				c.wrong(path, fmt.Sprintf("cell %s has %d %s", c.called(i), len(cell.Shards), plural(len(cell.Shards), "shard")),
-					fmt.Sprintf("%s = %d gives %s more than that", w.path, w.k, w.name), fmt.Sprintf("write at least %d shards here, or at most %d there", w.k, len(cell.Shards)))
-			}
-		}
-	}
-}
-
 func plural(n int, word string) string {
 	if n == 1 {
 		return word

@@ -90,6 +90,19 @@ var ruleFaults = []faultCase{
 		`8:85: cell eu-1 has 4 shards: placement.sizes.whale.perTenant = 9 gives size whale more than that; write at least 9 shards here, or at most 4 there`,
 		`9:85: cell us-1 has 8 shards: placement.sizes.whale.perTenant = 9 gives size whale more than that; write at least 9 shards here, or at most 8 there`,
 	}},
+	{"a bound that nothing keeps", `auth:`, "placement: {maxShared: 1}\nauth:", []string{
+		`3:24: placement.maxShared is 1: rendezvous/v1 bounds nothing, and two tenants may share all of their shards; remove it, or write scheme: bounded/v1`,
+	}},
+	{"a weight that nothing weighs", "shards: 8}\n", "shards: [{id: s1, weight: 3}, {id: s2, weight: 1}]}\nplacement: {scheme: hmac/v1}\n", []string{
+		`8:103: cells[1].shards[0].weight is 3: hmac/v1 does not weigh shards; remove it, or write scheme: rendezvous/v1`,
+	}},
+	{"stripes that do not fit", `auth:`, "placement: {scheme: bounded/v1, perTenant: 3}\nauth:", []string{
+		`8:85: cell eu-1 cannot place by bounded/v1: shards do not make equal stripes: zones have 2 shards; 3 shards per tenant in 2 of them make 4 stripes, each wants a prime power of shards, 4 or more: give each zone 8; change its shards, or write scheme: rendezvous/v1`,
+		`9:85: cell us-1 cannot place by bounded/v1: shards do not make equal stripes: zones have 4 shards; 3 shards per tenant in 2 of them make 4 stripes, each wants a prime power of shards, 4 or more: give each zone 8; change its shards, or write scheme: rendezvous/v1`,
+	}},
+	{"a bound as large as the subset", `auth:`, "placement: {scheme: bounded/v1, maxShared: 2}\nauth:", []string{
+		`3:44: placement.maxShared is 2: no tenant has more than 2 shards to share; write at most 1`,
+	}},
 	{"size of a bad name", `auth:`, "placement: {sizes: {Whale: {perTenant: 2}}}\nauth:", []string{
 		`3:21: key "Whale" in placement.sizes: it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end; write a name such as whale`,
 	}},

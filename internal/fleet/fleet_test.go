@@ -17,7 +17,7 @@ const everything = `service: orders
 directory: {account: "111111111111", region: eu-west-1, replicas: [us-east-1]}
 accounts: {"111111111111": {lambdaConcurrency: 2000}}
 auth: {issuer: "https://login.example.com/", audience: "7", claim: org}
-placement: {scheme: hmac/v1, perTenant: 3, sizes: {whale: {perTenant: 4}}}
+placement: {scheme: rendezvous/v1, perTenant: 3, maxShared: 0, sizes: {whale: {perTenant: 4}}}
 budget: {concurrentFailures: 2, degradedTenants: 15%, capacityLoss: 0.5%, fullyDown: 0%}
 routes:
   - {path: /jobs, via: queue}
@@ -77,7 +77,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Directory: Directory{Account: "111111111111", Region: "eu-west-1", Replicas: []string{"us-east-1"}},
 		Accounts:  map[string]Account{"111111111111": {2000}},
 		Auth:      Auth{Issuer: "https://login.example.com/", Audience: "7", Claim: "org"},
-		Placement: Placement{Scheme: "hmac/v1", PerTenant: 3, Sizes: map[string]Size{"whale": {4}}},
+		Placement: Placement{Scheme: "rendezvous/v1", PerTenant: 3, Sizes: map[string]Size{"whale": {4}}},
 		Budget:    Budget{ConcurrentFailures: 2, DegradedTenants: percent(1500), CapacityLoss: percent(50), FullyDown: percent(0)},
 		Routes:    []Route{{"/jobs", "queue", false}, {"/reports/*", "lambda", true}, {"/*", "http", false}},
 		Router:    Router{Memory: 1024, ReservedConcurrency: 50},
@@ -105,6 +105,20 @@ func TestEveryKeyIsRead(t *testing.T) {
 	got.Notes = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("fleet (-want +got):\n%s", diff)
+	}
+}
+
+// The other schemes, and what only bounded/v1 has.
+func TestSchemesAreRead(t *testing.T) {
+	for line, want := range map[string]Placement{
+		"scheme: hmac/v1":                  {Scheme: "hmac/v1", PerTenant: 2},
+		"scheme: bounded/v1":               {Scheme: "bounded/v1", PerTenant: 2},
+		"scheme: bounded/v1, maxShared: 1": {Scheme: "bounded/v1", PerTenant: 2, MaxShared: 1},
+	} {
+		got := parse(t, strings.Replace(base, "auth:", "placement: {"+line+"}\nauth:", 1))
+		if diff := cmp.Diff(want, got.Placement); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
 	}
 }
 
