@@ -10,22 +10,24 @@
 //  3. Recipe (hmac/v1): byte for byte Recipe 12.1: HMAC-SHA256 over tenant, 0x00 and an 8-byte
 //     big-endian counter, read as 64-bit big-endian words, rejected at the largest multiple of n that
 //     fits 2^64, repeated members skipped. Shard ids play no part, only their number.
-//  4. Golden (rendezvous/v1): pinned vectors. They pin shards that all lie in one zone, because that is
-//     the part of the scheme that is final; see "Zones and weights".
-//  5. Uniform (both): over random tenants every ordered subset is equally likely.
+//  4. Golden (rendezvous/v1): pinned vectors, without zones, over equal and unequal zones, and with
+//     weights. Nothing is computed in floating point, so every processor gives them.
+//  5. Uniform (both): over random tenants every ordered subset is equally likely; over equal zones, every
+//     order of the zones with every choice in each.
 //  6. Nested (both): the subset for k is the beginning of the subset for k+1. Another size class, or
 //     a raised k, keeps the members that a tenant has.
 //  7. OrderFree (rendezvous/v1): the order in which shards are given changes the indices only, never
 //     the shards chosen. Equal scores go to the id that is first in byte order.
-//  8. Minimal (rendezvous/v1): adding a shard makes it a member of some subsets, at the cost of their
-//     last member, and changes nothing else; removing a shard replaces it where it was a member, by a
-//     new last member, and changes nothing else. With k of n members a subset stays as it was with
-//     probability 1 - k/(n+1) when a shard is added. hmac/v1 has no such guarantee: its subsets
-//     are all drawn anew when n changes.
+//  8. Minimal (rendezvous/v1): a shard that is added becomes a member of some subsets, in the place of
+//     one member each, and nothing else changes; one that is removed is replaced where it was a member,
+//     by one other. In one zone it is the last member that goes, or comes. When a shard is added to one
+//     zone, or to equal ones, no more tenants move than k/(n+1), the share that the new shard is to
+//     have. A weight that rises brings its shard in in the same way. hmac/v1 has no such guarantee: its
+//     subsets are all drawn anew when n changes.
 //  9. Keyed (both): under another key the subsets are unrelated, so that nobody without the key can
 //     tell a tenant's shards, or choose an id for them.
-//  10. Separate (both): one key may serve several schemes. No two of their HMAC messages are equal,
-//     whatever the ids.
+//  10. Separate (both): one key may serve several schemes and several levels. No two of their HMAC
+//     messages are equal, whatever the ids, and on another level subsets are unrelated.
 //  11. NoAllocations (both): Append allocates nothing when dst has room for k indices.
 //  12. Concurrent (both): a Placer and its Subsets never change and need no lock.
 //
@@ -45,10 +47,23 @@
 //  17. Rotating (bounded/v1): each zone is the first of as many subsets, and after each first zone every
 //     other one is as often the second. A failed zone's tenants fall back on all others alike.
 //
-// # Zones and weights
+// And of rendezvous/v1:
 //
-// A Shard has a zone and a weight, because a topology has. Today every zone is treated alike and a
-// weight other than 1 is refused. Members of a subset may therefore share a zone.
+//  18. Spread: of two zones one has at most one member of a subset more than the other, unless the
+//     other has no more shards. The zones with one more are the first in an order that each tenant has
+//     for itself, so that no zone is always first.
+//  19. Weighted: within a zone the members are those of successive weighted sampling without
+//     replacement: the next member is each shard that is left with probability its weight by their sum.
+//     At 2 of 16 a shard of double weight has 1.93 times the tenants of another, not 2.
+//
+// What the guarantees cost is computed, too:
+//
+//  20. Shares: the part of all tenants that each shard is to have, under any scheme.
+//  21. Balance: how far that is from even. Unequal zones have unequal shares, since each zone has as
+//     many members as another: in zones of 3, 2 and 1 shards with k = 2 the one that is alone serves two
+//     thirds of all tenants.
+//  22. Anew, Growth: whether a change draws all subsets anew, and how many places of a tenant it moves,
+//     against the least that any scheme could.
 package placement
 
 import (
@@ -122,8 +137,8 @@ func ParseScheme(name string) (Scheme, error) {
 // Shard is what a scheme may know of one shard.
 type Shard struct {
 	ID     string // stable, unique among the shards, not empty; never reused for another shard
-	Zone   string // where the shard runs; treated alike today
-	Weight int    // share of tenants relative to the others; 1 until a scheme supports more
+	Zone   string // where the shard runs and fails together with others; without, all are in one
+	Weight int    // share of tenants relative to the others of its zone, 1 to MaxWeight; RendezvousV1 alone reads it
 }
 
 // Config is what a Placer is made of.
