@@ -45,7 +45,8 @@
 //  16. Balanced (bounded/v1): over all slots every shard is in the same number of subsets, if k is the
 //     number of stripes or that number divides q^t. Else two shards differ by k subsets at most.
 //  17. Rotating (bounded/v1): each zone is the first of as many subsets, and after each first zone every
-//     other one is as often the second. A failed zone's tenants fall back on all others alike.
+//     other one is as often the second, as nearly as the slots can be divided. A failed zone's tenants
+//     fall back on all others alike.
 //
 // And of rendezvous/v1:
 //
