@@ -251,6 +251,15 @@ func TestHeadroom(t *testing.T) {
 		if with, err := capacity(t, p, v).Headroom(f, Sampling{}); err != nil || !with.Kept() {
 			t.Fatalf("with what is needed %+v, %v", with, err)
 		}
+		if worst > 0 { // capacities that are just enough leave the fullest shard what it has to have free
+			for s := range v.PerShard {
+				v.PerShard[s] = c.limits[s] * worst
+			}
+			just, err := capacity(t, p, v).Headroom(f, Sampling{})
+			if err != nil || !near(just.Worst, 1) || !near(just.Normal, 1-h.Free) {
+				t.Fatalf("%+v, %v; want %v free", just, err, h.Free)
+			}
+		}
 		some := &Headroom{}
 		Sampling{Seed: 1, Sets: 3, Confidence: 0.5}.draw(d.shards, f, func(set []int) {
 			some.Needed = make([]float64, d.shards)
