@@ -70,20 +70,12 @@ func (m chooseModel) load() float64 {
 	return math.Min(m.most(), 1/float64(m.n)+float64(m.f)*m.pair()/float64(m.k)*m.most())
 }
 
-// pair is the chance that a tenant has two given shards, for those two for which it is largest.
+// pair is the chance that a tenant has two given shards of different zones. Two of one zone it has no
+// more often than that, since zones are equal and a subset spreads over them.
 func (m chooseModel) pair() float64 {
 	zones, size := float64(m.zones), float64(m.n/m.zones)
 	each, more := float64(m.k/m.zones), float64(m.k%m.zones)
-	one := more / zones // chance of a zone to have one shard more
-	apart := 0.0
-	if m.zones > 1 {
-		apart = (each*each + 2*each*one + one*(more-1)/(zones-1)) / (size * size)
-	}
-	together := 0.0
-	if size > 1 {
-		together = (each*(each-1) + 2*each*one) / (size * (size - 1))
-	}
-	return math.Max(apart, together)
+	return (each*each + 2*each*more/zones + more/zones*(more-1)/(zones-1)) / (size * size)
 }
 
 // Whatever shards fail, a line must hold: so the chance that one given failure breaks it is multiplied

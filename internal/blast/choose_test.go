@@ -452,6 +452,22 @@ func TestChooseCheck(t *testing.T) {
 	})
 }
 
+// 29 % of 100 tenants are 29, though 0.29 times 100 is less to a float64.
+func TestChooseWholeTenants(t *testing.T) {
+	c := exactMust[*chooser](t)(newChooser(ChooseInput{Budget: LossBudget{1, 1, 1, 1}, Tenants: 100, Zones: 1, MaxShards: 10}))
+	told := false
+	for p := 0.05; p < 0.3; p += 0.001 {
+		m := chooseModel{n: 10, k: 2, f: 1, zones: 1}
+		if got, want := c.keepsTenants(m, p, 0.29), c.rare(m, p, 29); got != want {
+			t.Fatalf("chance %v: %v, want %v", p, got, want)
+		}
+		told = told || c.rare(m, p, 29) && !c.rare(m, p, 28)
+	}
+	if !told {
+		t.Error("no chance tells 28 from 29")
+	}
+}
+
 // MaxShared, by the capacity of bounded/v1.
 func TestChooseShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
