@@ -169,10 +169,10 @@ func (w *world) subset(t *testing.T, tenant string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := w.cell(t, canary).Shards.IDs()
-	shards := make([]placement.Shard, len(ids))
-	for i, id := range ids {
-		shards[i] = placement.Shard{ID: id, Weight: 1}
+	specs := w.cell(t, canary).Shards
+	shards := make([]placement.Shard, len(specs))
+	for i, s := range specs {
+		shards[i] = placement.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight}
 	}
 	scheme, err := placement.ParseScheme(w.fleet.Placement.Scheme)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *world) subset(t *testing.T, tenant string) []string {
 		t.Fatal(err)
 	}
 	for _, i := range indices {
-		members = append(members, ids[i])
+		members = append(members, shards[i].ID)
 	}
 	return members
 }

@@ -26,6 +26,8 @@ const (
 	shards  = 16   // of the sample fleet's cell eu-1
 	k       = 2    // shards for each tenant
 	victim  = "s07"
+	zones   = 3 // that the shards are dealt to
+	mates   = 6 // shards in the victim's zone, itself included
 	nRounds = traffic.MinBreakRounds
 )
 
@@ -82,7 +84,7 @@ func members(t *testing.T, state string, ids []string) (n int) {
 	}
 	var all []placement.Shard
 	for i := range shards {
-		all = append(all, placement.Shard{ID: fmt.Sprintf("s%02d", i+1), Weight: 1})
+		all = append(all, placement.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "abc"[i%3 : i%3+1], Weight: 1})
 	}
 	placer, err := placement.New(placement.Config{Scheme: placement.RendezvousV1, Key: key, Shards: all})
 	if err != nil {
@@ -142,7 +144,7 @@ func TestABrokenShardIsAFootnote(t *testing.T) {
 		t.Errorf("%d writes acknowledged, %d lost, %d not read back; want %d, 0, 0", r.Acknowledged, r.Lost, r.Unread, served*nRounds)
 	}
 
-	// The shard is in k of n subsets, within five standard deviations of drawing 2,000 of them. Only its
+	// The shard has its part of its zone, which has k/zones of the tenants, within five standard deviations of drawing 2,000 of them. Only its
 	// members can have felt anything.
 	want := members(t, c.state, ids)
 	if r.ByPlacement.Degraded != want || r.ByPlacement.FullyDown != 0 {
@@ -151,7 +153,7 @@ func TestABrokenShardIsAFootnote(t *testing.T) {
 	if r.Felt > want || r.Untouched != served-r.Felt {
 		t.Errorf("%d tenants felt it and %d did not, of %d; at most the %d members could", r.Felt, r.Untouched, served, want)
 	}
-	p := float64(k) / shards
+	const p = float64(k) / zones / mates
 	if noise := 5 * math.Sqrt(p*(1-p)/served); math.Abs(float64(want)/served-p) > noise {
 		t.Errorf("%.4f of the tenants are members, want %.4f ± %.4f", float64(want)/served, p, noise)
 	}

@@ -169,7 +169,10 @@ func TestAPinnedTenantLeavesItsShard(t *testing.T) {
 	from := &late{Directory: c.entries(), was: &before}
 	var outcome routing.Outcome
 	engine, err := routing.New(routing.Config{
-		Cell: "eu-canary", Scheme: placement.RendezvousV1, Key: key, Shards: []string{"s01", "s02", "s03", "s04"}, PerTenant: map[string]int{"": 2},
+		Cell: "eu-canary", Scheme: placement.RendezvousV1, Key: key, PerTenant: map[string]int{"": 2},
+		Shards: []placement.Shard{
+			{ID: "s01", Zone: "a", Weight: 1}, {ID: "s02", Zone: "b", Weight: 1}, {ID: "s03", Zone: "c", Weight: 1}, {ID: "s04", Zone: "a", Weight: 1},
+		},
 		Directory: from, Routes: []routing.Route{{Path: "/*", Via: routing.ViaHTTP}},
 		Transports: map[string]routing.Transport{routing.ViaHTTP: c.workers()}, Timeout: 10 * time.Second,
 		Observe: func(o routing.Outcome) { outcome = o },
