@@ -413,3 +413,38 @@ func TestEnrolHoldsFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestEnrolGivesSlots: under bounded/v1 each tenant gets its own slot and keeps it, and one more than there
+// are is told so.
+func TestEnrolGivesSlots(t *testing.T) {
+	d, err := directory.Open(t.Context(), directory.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer items.Close()
+	topology := Topology{
+		Cell: "eu-1", Version: 1, Scheme: string(placement.BoundedV1), KBySize: map[string]int{"": 2}, KeyVersion: "1", MaxShared: 1,
+		Shards: []string{"s01", "s02", "s03", "s04"}, Zones: []string{"a", "b", "a", "b"},
+	}
+	up := func(tenants ...string) (int, error) {
+		return enrol(t.Context(), d, items.Holds(), []byte("key"), topology, tenants, time.Now())
+	}
+	if n, err := up("t1", "t2"); n != 2 || err != nil {
+		t.Fatalf("%d added, %v", n, err)
+	}
+	if n, err := up("t3", "t2", "t1", "t4"); n != 2 || err != nil {
+		t.Fatalf("%d added, %v", n, err)
+	}
+	for tenant, slot := range map[string]uint64{"t1": 1, "t2": 2, "t3": 3, "t4": 4} {
+		if e, err := d.Get(t.Context(), tenant); err != nil || e.Slot != slot {
+			t.Errorf("%s has slot %d, %v; want %d", tenant, e.Slot, err, slot)
+		}
+	}
+	if _, err := up("t5"); err == nil || !strings.Contains(err.Error(), "the 4 that this placement has") {
+		t.Errorf("a fifth tenant of four slots: %v", err)
+	}
+}

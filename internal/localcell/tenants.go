@@ -72,20 +72,20 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 	return enrolled.Created, err
 }
 
-// giveSlots gives those of the entries whose tenant is not in the directory the lowest slots that nobody
-// has. Slots that were given back lately are left to Enrol to refuse: a local cell gives none back.
+// giveSlots gives entries the slots that their tenants have, and the others the lowest that nobody has. Slots that were given back lately are left to Enrol to refuse: a local cell gives none back.
 func giveSlots(ctx context.Context, d *directory.Directory, slots uint64, entries []directory.Entry) error {
-	had := map[string]bool{}
+	had := map[string]uint64{}
 	taken := map[uint64]bool{}
 	for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) { return d.List(ctx, after, limit) }) {
 		if err != nil {
 			return err
 		}
-		had[e.Tenant], taken[e.Slot] = true, true
+		had[e.Tenant], taken[e.Slot] = e.Slot, true
 	}
 	next := uint64(1)
 	for i := range entries {
-		if had[entries[i].Tenant] {
+		if slot := had[entries[i].Tenant]; slot > 0 {
+			entries[i].Slot = slot
 			continue
 		}
 		for taken[next] {
