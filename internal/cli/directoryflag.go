@@ -33,6 +33,7 @@ const holdsSuffix = ".holds"
 type directoryFlags struct {
 	*app
 	directory, stateDir, keyFile string
+	roleName                     string
 	by, because, operation       string
 	create                       bool // a file that is not there is made
 }
@@ -43,6 +44,7 @@ func (f *directoryFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.directory, "directory", "", "which directory: local, aws, or a bbolt FILE (default: local while a cell runs in the state directory)")
 	flags.StringVar(&f.stateDir, "state-dir", defaultStateDir, "of the local cell")
 	flags.StringVar(&f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory")
+	flags.StringVar(&f.roleName, "role-name", "", "with --directory aws: IAM role to assume in each account of the fleet that the AWS credentials are not of, as NAME or PATH/NAME")
 	flags.StringVar(&f.by, "by", "", "who does this, for the record (default: the name of this machine's user)")
 	flags.StringVar(&f.because, "because", "", "why, for the record")
 	flags.StringVar(&f.operation, "operation", "", "id of the change: give it to repeat a change whose answer was lost (default: a new one)")
@@ -53,7 +55,8 @@ type desk struct {
 	*directory.Residence
 	holder    directory.Holder
 	keys      directory.Keys
-	where     string // for people
+	reach     func(cells ...string) error // refuses, before anything is done, cells whose shards are out of reach
+	where     string                      // for people
 	by, why   string
 	operation string
 	at        time.Time
@@ -83,7 +86,8 @@ func (f *directoryFlags) with(ctx context.Context, do func(*desk) error) (err er
 }
 
 func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
-	d := &desk{by: f.by, why: f.because, operation: f.operation, at: time.Now().UTC(), close: func() error { return nil }}
+	d := &desk{by: f.by, why: f.because, operation: f.operation, at: time.Now().UTC(),
+		reach: func(...string) error { return nil }, close: func() error { return nil }}
 	if d.by == "" {
 		u, err := user.Current()
 		if err != nil {
@@ -125,6 +129,9 @@ func (f *directoryFlags) home(ctx context.Context, d *desk) (directory.Home, dir
 	where := f.directory
 	if where == "" {
 		where = directoryLocal
+	}
+	if f.roleName != "" && where != directoryAWS {
+		return nil, nil, usagef("--role-name %s: only --directory aws lies in accounts", f.roleName)
 	}
 	switch where {
 	case directoryLocal:

@@ -66,7 +66,7 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 			}
 			s.Tenant, s.Stateful = args[0], statefulShards(fleet)
 			return f.with(cmd.Context(), func(d *desk) error {
-				if err := d.placeable(cmd.Context()); err != nil {
+				if err := d.placeable(cmd.Context(), s.Internal); err != nil {
 					return err
 				}
 				e, err := d.SignUp(cmd.Context(), s, d.change())
@@ -87,17 +87,27 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 	return cmd
 }
 
-// placeable refuses a sign-up that would stop half-way: with topologies there are subsets to compute.
-func (d *desk) placeable(ctx context.Context) error {
-	noKey := d.keyed(ctx)
-	if noKey == nil {
-		return nil
-	}
+// placeable refuses a sign-up that would stop half-way: with topologies there are subsets to compute, and
+// the shards of each cell that the tenant may come to must be in reach.
+func (d *desk) placeable(ctx context.Context, internal bool) error {
 	cells, err := d.Cells(ctx)
-	if err == nil && slices.ContainsFunc(cells, func(c directory.Cell) bool { return c.Topology > 0 }) {
-		err = noKey
+	if err != nil {
+		return err
 	}
-	return err
+	if slices.ContainsFunc(cells, func(c directory.Cell) bool { return c.Topology > 0 }) {
+		if err := d.keyed(ctx); err != nil {
+			return err
+		}
+	}
+	for _, c := range cells {
+		if !c.Open || c.Internal != internal || c.Topology == 0 {
+			continue
+		}
+		if err := d.reach(c.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // declared refuses a size class that the fleet does not have.

@@ -9,8 +9,10 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +135,9 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	if err != nil {
 		return r, err
 	}
+	named := map[string]bool{} // cells
 	faults, good, err := directory.Vet(first.lines, func(e directory.Entry) error {
+		named[e.Cell] = true
 		if e.Size != "" {
 			if err := declared(in.fleet, e.Size); err != nil {
 				return err
@@ -151,6 +155,13 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 		return r, usagef("%s has %s: nothing was imported", in.file, count(len(faults), "bad line"))
 	}
 	r.Tenants = good
+	if err := d.reach(slices.Sorted(maps.Keys(named))...); err != nil {
+		return r, err
+	}
+	// It tells who is there already, whom it does not change.
+	if err := d.noteListing(ctx, "tenant import", strings.ToValidUTF8(filepath.Base(in.file), "?")); err != nil {
+		return r, err
+	}
 
 	at, err := in.resume(d, first.sum())
 	if err != nil {

@@ -231,12 +231,7 @@ have, a shard that is not in the fleet. With 3: no difference to the newest vers
 shard which a topology still names, and one that dropped a zone of the cell or has them in another order.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.create = true
-			fleet, err := f.loadFleet()
-			if err != nil {
-				return err
-			}
-			cell, err := fleetCell(fleet, args[0])
+			fleet, cell, err := f.stamped(args[0])
 			if err != nil {
 				return err
 			}
