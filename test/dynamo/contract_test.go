@@ -39,11 +39,11 @@ func persistent(c *aws.Config) {
 const tries = 20
 
 func TestBadLine(t *testing.T) {
-	l := newLine(t, faults{delay: 50, throttle: 5, lose: 5, drop: 15})
+	l := newLine(t, bad)
 	directorytest.BadLine(t, func(t *testing.T) directory.Home {
 		return open(t, func(c *aws.Config) { l.config(c); persistent(c) }, dynamodir.WithAttempts(tries))
 	})
-	if l.dropped.Load() == 0 || l.lost.Load() == 0 || l.throttled.Load() == 0 {
+	if l.dropped.Load() == 0 || l.lost.Load() == 0 || l.throttled.Load() == 0 || l.met.Load() == 0 {
 		t.Error("the line was not bad")
 	}
 }

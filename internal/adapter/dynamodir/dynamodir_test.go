@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -216,7 +217,9 @@ func TestFaults(t *testing.T) {
 		"answer lost":                       {one, []fault{{after: errLost}}, 2, nil},
 		"answer of a transaction lost":      {two, []fault{{after: errLost}}, 2, nil},
 		"request lost":                      {one, []fault{{before: errLost}}, 2, nil},
-		"answer lost, then throttled":       {one, []fault{{after: errLost}, {before: errSlow}, {before: errSlow}}, 3, errSlow},
+		"answer lost, then throttled":       {one, append([]fault{{after: errLost}}, slices.Repeat([]fault{{before: errSlow}}, 6)...), 8, nil},
+		"lost, then contended":              {two, append([]fault{{after: errLost}}, slices.Repeat([]fault{{before: cancelled("TransactionConflict", "None")}}, 6)...), 8, nil},
+		"lost now and then":                 {two, slices.Repeat([]fault{{before: errLost}, {before: errLost}, {before: errSlow}}, 3), 10, nil},
 		"answer lost always":                {two, []fault{{after: errLost}, {after: errLost}, {after: errLost}}, 3, lostErr},
 		"still in progress":                 {two, []fault{{before: &types.TransactionInProgressException{}}}, 2, nil},
 		"not allowed":                       {one, []fault{{before: &smithy.GenericAPIError{Code: "AccessDeniedException"}}}, 1, &smithy.GenericAPIError{Code: "AccessDeniedException"}},
@@ -224,26 +227,77 @@ func TestFaults(t *testing.T) {
 		"cancelled for no reason":           {two, []fault{{before: cancelled("None", "None")}}, 1, cancelled("None", "None")},
 		"reasons of another batch":          {two, []fault{{before: cancelled("ConditionalCheckFailed")}}, 1, cancelled("ConditionalCheckFailed")},
 	} {
-		f := newFake(t)
-		script(f, c.faults...)
-		err := f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: c.ops})
-		if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if c.want != busyErr && errors.Is(err, directory.ErrBusy) {
-			t.Errorf("%s: called busy, as if nothing had been written: %v", name, err)
-		}
-		if len(f.calls) != c.tries {
-			t.Errorf("%s: %d tries, want %d", name, len(f.calls), c.tries)
-		}
-		if c.want == nil {
-			for _, o := range c.ops {
-				if v := f.items[o.Key]["v"]; !cmp.Equal(v, number[uint64](1), exported) {
-					t.Errorf("%s: %v has version %v", name, o.Key, v)
+		synctest.Test(t, func(t *testing.T) { // the waits
+			f := newFake(t)
+			script(f, c.faults...)
+			err := f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: c.ops})
+			if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+			if c.want != busyErr && errors.Is(err, directory.ErrBusy) {
+				t.Errorf("%s: called busy, as if nothing had been written: %v", name, err)
+			}
+			if len(f.calls) != c.tries {
+				t.Errorf("%s: %d tries, want %d", name, len(f.calls), c.tries)
+			}
+			if c.want == nil {
+				for _, o := range c.ops {
+					if v := f.items[o.Key]["v"]; !cmp.Equal(v, number[uint64](1), exported) {
+						t.Errorf("%s: %v has version %v", name, o.Key, v)
+					}
 				}
 			}
+		})
+	}
+}
+
+// A write whose answer was lost, and which is turned away ever after, ends with the context; without a
+// deadline, in the end. It is never called busy, as if nothing had been written.
+func TestLostAndTurnedAwayEver(t *testing.T) {
+	for name, ops := range map[string][]directory.Op{
+		"one": {directory.Put(entryKey("p"), 0, nil)}, "two": {directory.Put(entryKey("p"), 0, nil), directory.Put(entryKey("q"), 0, nil)},
+	} {
+		for _, limit := range []time.Duration{0, 20 * time.Minute} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t)
+				f.fault = func(_ string, try int) fault {
+					if try == 1 {
+						return fault{after: errLost}
+					}
+					return fault{before: errSlow}
+				}
+				ctx, least, most := t.Context(), 10*time.Second, 3*time.Minute
+				if limit > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, limit)
+					defer cancel()
+					least, most = limit, limit
+				}
+				begun := time.Now()
+				err := f.open().Write(ctx, directory.Batch{Operation: "op", Ops: ops})
+				if took := time.Since(begun); took < least || took > most {
+					t.Errorf("%s, limit %v: ends after %v", name, limit, took)
+				}
+				if err == nil || errors.Is(err, directory.ErrBusy) || !strings.Contains(err.Error(), "not known") || errors.Is(err, context.DeadlineExceeded) != (limit > 0) {
+					t.Errorf("%s, limit %v: %v", name, limit, err)
+				}
+			})
 		}
 	}
+}
+
+// What was turned away alone when the context ended is known not to be written.
+func TestTurnedAwayUntilTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.fault = func(string, int) fault { return fault{before: errSlow} }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := f.open(WithAttempts(1000)).Write(ctx, directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, nil)}})
+		if !errors.Is(err, directory.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // A put that finds what its operation wrote in an earlier call is a conflict, which its caller judges.

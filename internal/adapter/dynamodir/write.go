@@ -17,8 +17,13 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// Write implements directory.Home. It repeats what was turned away or whose answer was lost, as often as
-// WithAttempts says.
+// patience is how often in a row a write whose outcome is not known is turned away before that is told a
+// caller who set no deadline: about a minute.
+const patience = 120
+
+// Write implements directory.Home. It repeats what was turned away, or went without an answer, as often
+// in a row as WithAttempts says. Once an answer was lost, being turned away does not end it before the
+// context does: another call, under another token, could not tell what became of this one.
 func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -35,31 +40,39 @@ func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 	if o := b.Ops[0]; len(b.Ops) == 1 && o.Put && o.Expect != directory.AnyVersion {
 		send = t.single(o, b.Operation)
 	}
-	lost := false
+	_, bounded := ctx.Deadline()
+	lost, row, last := false, 0, refused // whether any answer was lost; how many tries in a row came to the same
 	for try := 1; ; try++ {
 		err := send(ctx)
 		if err == nil {
 			return nil
 		}
 		came, err := judge(err, b.Ops)
-		switch came {
-		case refused:
+		if came == refused {
 			if lost && ownSuccess(err, b) {
 				return nil
 			}
 			return err
-		case unknown:
-			lost = true
 		}
-		if try == t.attempts {
-			if lost { // an earlier try may have been written, whatever came of the last
-				return fmt.Errorf("write the directory: it is not known whether operation %q was written: %w", b.Operation, err)
+		if row++; came != last {
+			row, last = 1, came
+		}
+		lost = lost || came == unknown
+		end := row >= t.attempts
+		if came == turnedAway && lost {
+			end = row >= patience && !bounded
+		}
+		if !end {
+			late := pause(ctx, try)
+			if late == nil {
+				continue
 			}
-			return fmt.Errorf("write the directory: %w: %w", directory.ErrBusy, err)
+			err = fmt.Errorf("%w: %w", late, err)
 		}
-		if err := pause(ctx, try); err != nil {
-			return err
+		if lost { // an earlier try may have been written, whatever came of the last
+			return fmt.Errorf("write the directory: it is not known whether operation %q was written: %w", b.Operation, err)
 		}
+		return fmt.Errorf("write the directory: %w: %w", directory.ErrBusy, err)
 	}
 }
 
