@@ -48,9 +48,11 @@ func (p *Placer) Subset(e Entry) ([]string, error) {
 	if len(e.Pins) > 0 {
 		return slices.Clone(e.Pins), nil
 	}
-	var shards []string
-	for _, i := range p.bySize[e.Size].Append(nil, e.Tenant) {
-		shards = append(shards, p.shards[i])
+	var room [8]int // of most subsets; the router comes here with every request
+	at := p.bySize[e.Size].Append(room[:0], e.Tenant)
+	shards := make([]string, len(at))
+	for i, n := range at {
+		shards[i] = p.shards[n]
 	}
 	return shards, nil
 }

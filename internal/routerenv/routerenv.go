@@ -6,26 +6,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
-	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
 )
 
-// Environment is a router function's configuration.
+// Environment is a router function's configuration. How the cell places its tenants is no part of it: that
+// is published beside the directory.
 type Environment struct {
-	Service         string           // CELLWALL_SERVICE
-	Cell            string           // CELLWALL_CELL
-	Claim           string           // CELLWALL_TENANT_CLAIM: the claim that names the tenant
-	Scheme          placement.Scheme // CELLWALL_SCHEME
-	PerTenant       map[string]int   // CELLWALL_PER_TENANT: JSON, shards per tenant by size class, "" the default
-	Shards          []string         // CELLWALL_SHARDS: ids, separated by commas, in the fleet's order
-	KeySecret       string           // CELLWALL_KEY_SECRET: name of the secret with the placement keys
-	KeyVersion      string           // CELLWALL_KEY_VERSION: which of them
-	Directory       string           // CELLWALL_DIRECTORY: name or ARN of the directory's table
-	DirectoryRegion string           // CELLWALL_DIRECTORY_REGION
-	Routes          []routing.Route  // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
+	Service         string          // CELLWALL_SERVICE
+	Cell            string          // CELLWALL_CELL
+	Claim           string          // CELLWALL_TENANT_CLAIM: the claim that names the tenant
+	KeySecret       string          // CELLWALL_KEY_SECRET: name of the secret with the placement keys
+	Directory       string          // CELLWALL_DIRECTORY: name or ARN of the directory's table
+	DirectoryRegion string          // CELLWALL_DIRECTORY_REGION
+	Routes          []routing.Route // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
 }
 
 // Parse reads the environment. It reports every variable that is missing or wrong, by name.
@@ -35,15 +30,9 @@ func Parse(getenv func(string) string) (Environment, error) {
 		Service:         p.text("CELLWALL_SERVICE"),
 		Cell:            p.text("CELLWALL_CELL"),
 		Claim:           p.text("CELLWALL_TENANT_CLAIM"),
-		Scheme:          p.scheme("CELLWALL_SCHEME"),
-		Shards:          p.shards("CELLWALL_SHARDS"),
 		KeySecret:       p.text("CELLWALL_KEY_SECRET"),
-		KeyVersion:      p.version("CELLWALL_KEY_VERSION"),
 		Directory:       p.text("CELLWALL_DIRECTORY"),
 		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),
-	}
-	if p.json("CELLWALL_PER_TENANT", &e.PerTenant, `an object such as {"":2,"whale":4}`) {
-		p.perTenant("CELLWALL_PER_TENANT", e.PerTenant, len(e.Shards))
 	}
 	p.json("CELLWALL_ROUTES", &e.Routes, `a list such as [{"path":"/*","via":"lambda"}]`)
 	if len(p.faults) > 0 {
@@ -69,76 +58,18 @@ func (p *parser) text(name string) string {
 	return value
 }
 
-func (p *parser) scheme(name string) placement.Scheme {
+func (p *parser) json(name string, into any, want string) {
 	text := p.text(name)
 	if text == "" {
-		return ""
-	}
-	scheme, err := placement.ParseScheme(text)
-	if err != nil {
-		p.fault(name, "is %q: %v", text, err)
-	}
-	return scheme
-}
-
-func (p *parser) version(name string) string {
-	text := p.text(name)
-	if n, err := strconv.ParseUint(text, 10, 32); text != "" && (err != nil || n == 0) {
-		p.fault(name, "is %q: want a whole number from 1", text)
-	}
-	return text
-}
-
-func (p *parser) shards(name string) []string {
-	text := p.text(name)
-	if text == "" {
-		return nil
-	}
-	ids := strings.Split(text, ",")
-	seen := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		if id == "" || strings.TrimSpace(id) != id {
-			p.fault(name, "is %q: want shard ids separated by commas alone", text)
-			return nil
-		}
-		if seen[id] {
-			p.fault(name, "names shard %q twice", id)
-			return nil
-		}
-		seen[id] = true
-	}
-	return ids
-}
-
-func (p *parser) json(name string, into any, want string) bool {
-	text := p.text(name)
-	if text == "" {
-		return false
+		return
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
 		p.fault(name, "is %q: %v: want %s", text, err, want)
-		return false
+		return
 	}
 	if dec.More() {
 		p.fault(name, "is %q: something follows: want %s", text, want)
-		return false
-	}
-	return true
-}
-
-// perTenant checks the numbers against that of the shards, where that is known.
-func (p *parser) perTenant(name string, perTenant map[string]int, shards int) {
-	if shards == 0 {
-		return
-	}
-	if _, ok := perTenant[""]; !ok {
-		p.fault(name, `lacks the default class ""`)
-	}
-	for class, k := range perTenant {
-		if k < 1 || k > shards {
-			p.fault(name, "gives class %q %d shards: want 1 to %d", class, k, shards)
-		}
 	}
 }
