@@ -16,6 +16,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell"
 )
@@ -180,18 +181,24 @@ func (f *directoryFlags) fileHome(d *desk) (directory.Home, directory.Keys, erro
 	}
 	home, err := boltdir.Open(f.directory)
 	if err != nil {
-		if errors.Is(err, directory.ErrNewer) {
-			return nil, nil, directoryError(err)
-		}
-		return nil, nil, hint(err, "if a local cell has the file open, use --directory local")
+		return nil, nil, fileError(err)
 	}
 	items, err := boltitems.Open(f.directory + holdsSuffix)
 	if err != nil {
-		return nil, nil, errors.Join(err, home.Close())
+		return nil, nil, fileError(errors.Join(err, home.Close()))
 	}
 	d.holder, d.where = items.Holds(), f.directory
 	d.close = func() error { return errors.Join(home.Close(), items.Close()) }
 	return home, nil, nil
+}
+
+// fileError gives an error of opening a file its exit status, and says who may have a locked one.
+func fileError(err error) error {
+	err = directoryError(err)
+	if errors.Is(err, boltfile.ErrLocked) {
+		return hint(err, "a local cell that runs has it, or another cellwall command: use --directory local while the cell runs, and otherwise wait until the command has ended")
+	}
+	return err
 }
 
 // change is the change of this command line. Its parts that need an operation of their own name them.
@@ -235,12 +242,12 @@ func (d *desk) explain(err error) error {
 	return explained
 }
 
-// Refusals of the directory, by exit status.
+// Refusals of the directory and of its file, by exit status.
 var (
 	refusals = []error{
 		directory.ErrNoHeadroom, directory.ErrNoSlot, directory.ErrSlotTaken, directory.ErrStale, directory.ErrExists,
 		directory.ErrCellExists, directory.ErrZones, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
-		directory.ErrHome, directory.ErrNewer,
+		directory.ErrHome, directory.ErrNewer, boltfile.ErrLocked,
 	}
 	misuses = []error{
 		directory.ErrNotFound, directory.ErrUnknownCell, directory.ErrUnknownTopology, directory.ErrInvalid, directory.ErrTooLarge,
