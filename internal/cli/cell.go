@@ -81,9 +81,9 @@ fleet dropped one or has them in another order.`,
 			})
 		},
 	}
-	cmd.Flags().Float64Var(&capacity, "capacity", 0, "requests per second that a load test measured for the cell")
-	cmd.Flags().Float64Var(&shardCapacity, "shard-capacity", 0, "the same for one of its shards (default: shard.capacity of the fleet)")
-	cmd.Flags().IntVar(&keepFree, "keep-free", directory.DefaultHeadroom, "per cent of the capacity that new tenants leave free, 0 to 90")
+	floatVar(cmd.Flags(), &capacity, "capacity", 0, "requests per second that a load test measured for the cell")
+	floatVar(cmd.Flags(), &shardCapacity, "shard-capacity", 0, "the same for one of its shards (default: shard.capacity of the fleet)")
+	intVar(cmd.Flags(), &keepFree, "keep-free", directory.DefaultHeadroom, "per cent of the capacity that new tenants leave free, 0 to 90")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -42,13 +42,13 @@ type directoryFlags struct {
 // register adds the flags to a command and those below it.
 func (f *directoryFlags) register(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.directory, "directory", "", "which directory: local, aws, or a bbolt FILE (default: local while a cell runs in the state directory)")
+	wordVar(flags, &f.directory, "directory", "", "which directory: local, aws, or a bbolt FILE (default: local while a cell runs in the state directory)")
 	flags.StringVar(&f.stateDir, "state-dir", defaultStateDir, "of the local cell")
-	flags.StringVar(&f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory")
-	flags.StringVar(&f.roleName, "role-name", "", "with --directory aws: IAM role to assume in each account of the fleet that the AWS credentials are not of, as NAME or PATH/NAME")
-	flags.StringVar(&f.by, "by", "", "who does this, for the record (default: the name of this machine's user)")
+	wordVar(flags, &f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory")
+	wordVar(flags, &f.roleName, "role-name", "", "with --directory aws: IAM role to assume in each account of the fleet that the AWS credentials are not of, as NAME or PATH/NAME")
+	wordVar(flags, &f.by, "by", "", "who does this, for the record (default: the name of this machine's user)")
 	flags.StringVar(&f.because, "because", "", "why, for the record")
-	flags.StringVar(&f.operation, "operation", "", "id of the change: give it to repeat a change whose answer was lost (default: a new one)")
+	wordVar(flags, &f.operation, "operation", "", "id of the change: give it to repeat a change whose answer was lost (default: a new one)")
 }
 
 // desk is an open directory with an operator before it.
@@ -242,31 +242,42 @@ func (d *desk) explain(err error) error {
 	return explained
 }
 
-// Refusals of the directory and of its file, by exit status.
-var (
-	refusals = []error{
-		directory.ErrNoHeadroom, directory.ErrNoSlot, directory.ErrSlotTaken, directory.ErrStale, directory.ErrExists,
-		directory.ErrCellExists, directory.ErrZones, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
-		directory.ErrHome, directory.ErrNewer, boltfile.ErrLocked,
-	}
-	misuses = []error{
-		directory.ErrNotFound, directory.ErrUnknownCell, directory.ErrUnknownTopology, directory.ErrInvalid, directory.ErrTooLarge,
-	}
-)
+// refusals are the errors of the directory and of its file that have an exit status, with what to do next
+// where the error does not say it.
+var refusals = []struct {
+	is   error
+	code int
+	next string
+}{
+	{directory.ErrNoHeadroom, ExitFound, "cellwall cell headroom shows what is left, and which cells are closed"},
+	{directory.ErrNoSlot, ExitFound, ""},
+	{directory.ErrSlotTaken, ExitFound, "give the command again"},
+	{directory.ErrReused, ExitFound, "leave --operation out: it repeats a change whose answer was lost, and this is another"},
+	{directory.ErrStale, ExitFound, "somebody changed it first: look at what stands, and give the command again if it is still to be done"},
+	{directory.ErrExists, ExitFound, "cellwall tenant show has where it is"},
+	{directory.ErrCellExists, ExitFound, ""},
+	{directory.ErrZones, ExitFound, ""},
+	{directory.ErrState, ExitFound, "cellwall tenant show has its state; a sign-up is finished by its tenant add, a move by the move"},
+	{directory.ErrInUse, ExitFound, ""},
+	{directory.ErrRetired, ExitFound, ""},
+	{directory.ErrHome, ExitFound, ""},
+	{directory.ErrNewer, ExitFound, ""},
+	{boltfile.ErrLocked, ExitFound, ""},
+	{directory.ErrNotFound, ExitUsage, "cellwall tenant list has those who are; ids are compared byte by byte"},
+	{directory.ErrUnknownCell, ExitUsage, "cellwall cell headroom lists those that it knows; cell open and topology publish add one of the fleet"},
+	{directory.ErrUnknownTopology, ExitUsage, "cellwall topology show CELL lists those that there are"},
+	{directory.ErrInvalid, ExitUsage, ""},
+	{directory.ErrTooLarge, ExitUsage, ""},
+}
 
-// directoryError gives an error of the directory its exit status.
+// directoryError gives an error of the directory its exit status, and says what to do next.
 func directoryError(err error) error {
 	if exit := (*exitError)(nil); errors.As(err, &exit) {
 		return err
 	}
-	for _, is := range refusals {
-		if errors.Is(err, is) {
-			return foundf("%w", err)
-		}
-	}
-	for _, is := range misuses {
-		if errors.Is(err, is) {
-			return usagef("%w", err)
+	for _, r := range refusals {
+		if errors.Is(err, r.is) {
+			return &exitError{r.code, err, r.next}
 		}
 	}
 	return err

@@ -80,8 +80,8 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 			})
 		},
 	}
-	cmd.Flags().Float64Var(&load, "load", 0, "requests per second that the tenant is expected to send")
-	cmd.Flags().StringVar(&s.Size, "size", "", "size class of the fleet (default: the default class)")
+	floatVar(cmd.Flags(), &load, "load", 0, "requests per second that the tenant is expected to send")
+	wordVar(cmd.Flags(), &s.Size, "size", "", "size class of the fleet (default: the default class)")
 	cmd.Flags().BoolVar(&s.Internal, "internal", false, "one of your own tenants: goes to a cell for internal tenants, the canary")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -120,7 +120,7 @@ func declared(f *fleet.Fleet, size string) error {
 		sizes = append(sizes, name)
 	}
 	slices.Sort(sizes)
-	return usagef("size class %q is not declared in the fleet's placement.sizes, which has %q", size, sizes)
+	return hint(usagef("size class %q is not declared in the fleet's placement.sizes, which has %q", size, sizes), "choose one of them, or declare it and publish a topology that has it")
 }
 
 func statefulShards(f *fleet.Fleet) bool { return f.Shard.State.Mode == fleet.StateHome }
@@ -136,7 +136,7 @@ func (d *desk) interrupted(ctx context.Context, tenant string, err error) error 
 
 // epochFlag is the epoch that a change expects.
 func epochFlag(cmd *cobra.Command, epoch *uint64) {
-	cmd.Flags().Uint64Var(epoch, "epoch", 0, "refuse unless the tenant's entry has this epoch (default: whichever stands)")
+	countedVar(cmd.Flags(), epoch, "epoch", "refuse unless the tenant's entry has this epoch (default: whichever stands)")
 }
 
 // changing is a command that changes one entry.
@@ -169,7 +169,11 @@ func tenantPin(f *directoryFlags) *cobra.Command {
 			return usageArgs(cobra.MinimumNArgs(2))(cmd, args)
 		},
 	}, "pinned", func(ctx context.Context, d *desk, args []string, epoch uint64) (directory.Entry, error) {
-		return d.Pin(ctx, args[0], args[1:], epoch, d.change())
+		e, err := d.Pin(ctx, args[0], args[1:], epoch, d.change())
+		if errors.Is(err, directory.ErrInvalid) {
+			err = hint(directoryError(err), "name shards of the tenant's cell, each once; cellwall topology show CELL VERSION lists them")
+		}
+		return e, err
 	})
 }
 

@@ -251,7 +251,7 @@ func TestTenantList(t *testing.T) {
 	if out := o.must("tenant", "list"); strings.Count(out, "\n") != 8 || !strings.Contains(out, "suspended") {
 		t.Errorf("stdout %s", out)
 	}
-	o.refused(ExitUsage, "--state sleeping", "tenant", "list", "--state", "sleeping")
+	o.refused(ExitUsage, `--state "sleeping"`, "tenant", "list", "--state", "sleeping")
 	o.refused(ExitUsage, "eu-9", "tenant", "list", "--cell", "eu-9")
 }
 

@@ -73,7 +73,7 @@ kept in the same record. With --json each line is an object, with the entry befo
 			})
 		},
 	}
-	cmd.Flags().StringVar(&operator, "operator", "", "what this person did, as --by recorded it")
+	wordVar(cmd.Flags(), &operator, "operator", "", "what this person did, as --by recorded it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd
 }

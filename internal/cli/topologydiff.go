@@ -88,9 +88,9 @@ kept in the record that tenant history --operator prints.`,
 		},
 	}
 	p.register(cmd)
-	cmd.Flags().Uint64Var(&from, "from", 0, "version to compare from (default: the newest)")
-	cmd.Flags().Uint64Var(&to, "to", 0, "version to compare with (default: what topology publish would publish)")
-	cmd.Flags().StringVar(&population, "population", "", "file of tenants, as cellwall place takes it, - for standard input")
+	countedVar(cmd.Flags(), &from, "from", "version to compare from (default: the newest)")
+	countedVar(cmd.Flags(), &to, "to", "version to compare with (default: what topology publish would publish)")
+	wordVar(cmd.Flags(), &population, "population", "", "file of tenants, as cellwall place takes it, - for standard input")
 	cmd.Flags().BoolVar(&sumOnly, "sum", false, "print the sum alone")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, the last of which is the sum")
 	return cmd

@@ -73,8 +73,8 @@ tenants is kept in the record that tenant history --operator prints.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&to, "to", 0, "version (default: the newest)")
-	cmd.Flags().IntVar(&batch, "batch", 100, "tenants between two lines of progress, 1 to 10000")
+	countedVar(cmd.Flags(), &to, "to", "version (default: the newest)")
+	intVar(cmd.Flags(), &batch, "batch", 100, "tenants between two lines of progress, 1 to 10000")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -141,7 +141,7 @@ func (f *directoryFlags) printMigrated(r migrateReport, ended error, asJSON bool
 	}
 	for _, left := range [][]leftTenant{r.Skipped, r.Failed} {
 		for _, t := range left {
-			fmt.Fprintf(f.err, "%s: %s\n", shown(t.Tenant), shown(t.Why))
+			fmt.Fprintf(f.err, "%s: %s\n", shown(t.Tenant), printed(t.Why))
 		}
 	}
 	switch {

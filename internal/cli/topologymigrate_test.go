@@ -15,15 +15,15 @@ import (
 	"cellwall.dev/cellwall/internal/placement"
 )
 
-// counted is a holder that counts what it is told, and acts at each step.
-type counted struct {
+// stepped is a holder that counts what it is told, and acts at each step.
+type stepped struct {
 	directory.Holder
 	mu   sync.Mutex
 	n    int
 	step func(n int) error
 }
 
-func (c *counted) Hold(ctx context.Context, cell, shard string, h directory.Holding) error {
+func (c *stepped) Hold(ctx context.Context, cell, shard string, h directory.Holding) error {
 	c.mu.Lock()
 	c.n++
 	err := c.step(c.n)
@@ -58,7 +58,7 @@ func migrating(t *testing.T, n int, step func(int) error) (*directoryFlags, *des
 		}
 	}
 	keys := func(context.Context, string, string) ([]byte, error) { return []byte(keyHex), nil }
-	holder := &counted{Holder: directory.NewMemoryHolder(), step: func(int) error { return nil }}
+	holder := &stepped{Holder: directory.NewMemoryHolder(), step: func(int) error { return nil }}
 	d := &desk{Residence: directory.NewResidence(dir, holder, keys), holder: holder, keys: keys, by: "ann", operation: "op", at: time.Now()}
 	var entries []directory.Entry
 	for i := range n {

@@ -71,19 +71,28 @@ func (r *Residence) edit(ctx context.Context, tenant string, expect uint64, c Ch
 	if err != nil {
 		return Entry{}, err
 	}
+	again := false
 	before, err := r.repeated(ctx, now, expect, c)
 	switch {
 	case err != nil:
 		return fail(err)
 	case before.Epoch > 0: // done before: what follows finds that, and finishes what is left of it
+		again = true
 	case expect > 0 && now.Epoch != expect:
 		return fail(fmt.Errorf("expected epoch %d, found %d: %w", expect, now.Epoch, ErrStale))
 	default:
 		before = now
 	}
+	reused := fmt.Errorf("%w (%q)", ErrReused, c.Operation)
 	after := before.Clone()
 	if err := edit(&after); err != nil {
+		if again { // this change was never possible there
+			err = reused
+		}
 		return fail(err)
+	}
+	if again && !Step(before.State, after.State) {
+		return fail(reused)
 	}
 	return r.Settle(ctx, before, after, c)
 }
