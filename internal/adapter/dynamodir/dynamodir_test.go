@@ -126,6 +126,22 @@ func TestReadMany(t *testing.T) {
 	}
 }
 
+// DynamoDB is asked for what the caller asks for: relaxed reads cost half.
+func TestConsistency(t *testing.T) {
+	for _, c := range []directory.Consistency{directory.Strong, directory.Relaxed} {
+		f := newFake(t)
+		f.gets = 1 // the rest is asked for anew
+		for _, keys := range [][]directory.Key{{entryKey("p")}, {entryKey("p"), entryKey("q")}} {
+			if _, err := f.open().Read(t.Context(), c, keys...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := c == directory.Strong; !slices.Equal(f.strong, []bool{want, want, want}) {
+			t.Errorf("consistency %d: asked for consistent reads: %t", c, f.strong)
+		}
+	}
+}
+
 // A condition alone is judged, and is no put.
 func TestConditionAlone(t *testing.T) {
 	f := newFake(t)

@@ -31,6 +31,7 @@ type fake struct {
 	fault  func(operation string, try int) fault
 	calls  []string // operations, in order
 	once   []bool   // for each write, whether the SDK was told not to repeat it
+	strong []bool   // for each read by key, whether it was asked to be consistent
 }
 
 // fault is what goes wrong with a request.
@@ -83,6 +84,7 @@ func (f *fake) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func
 	if err != nil {
 		return nil, err
 	}
+	f.strong = append(f.strong, aws.ToBool(in.ConsistentRead))
 	return &dynamodb.GetItemOutput{Item: maps.Clone(f.items[keyOf(in.Key)])}, end(nil)
 }
 
@@ -93,6 +95,7 @@ func (f *fake) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	}
 	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]item{}}
 	ask := in.RequestItems[f.name]
+	f.strong = append(f.strong, aws.ToBool(ask.ConsistentRead))
 	if len(ask.Keys) == 0 || len(ask.Keys) > 100 {
 		f.t.Errorf("a BatchGetItem of %d items", len(ask.Keys))
 	}
@@ -265,8 +268,8 @@ func (f *fake) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dy
 	if err != nil {
 		return nil, err
 	}
-	if in.IndexName != nil && aws.ToBool(in.ConsistentRead) {
-		f.t.Error("a consistent query of an index")
+	if index := in.IndexName != nil; index == aws.ToBool(in.ConsistentRead) {
+		f.t.Errorf("a query of an index (%t) that is consistent, or one of the table that is not", index)
 	}
 	var all []item
 	for _, it := range f.items {
