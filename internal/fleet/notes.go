@@ -20,8 +20,7 @@ type Note struct {
 var noEffectYet = map[string]string{
 	"budget":                  "plans and reports will check it",
 	"cells[].budget":          "plans and reports will check it",
-	"cells[].tenants":         "sign-up will choose cells by it",
-	"cells[].shards[].weight": "the router weighs all shards the same so far",
+	"cells[].shards[].weight": "no scheme weighs shards so far, and topology publish and local up refuse other weights than 1",
 	"shard.capacity":          "plans will size shards by it",
 	"routes[].fanout":         "the router sends to one shard so far",
 	"alerts":                  "alarms will be sent there",
