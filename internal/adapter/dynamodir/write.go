@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,13 +18,17 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// patience is how often in a row a write whose outcome is not known is turned away before that is told a
-// caller who set no deadline: about a minute.
-const patience = 120
+// A write whose outcome is not known is turned away patience times in a row, in about a minute, before
+// that is told a caller who set no deadline; and anybody before DynamoDB forgets the transaction's token,
+// which it does after ten minutes: a repetition would count a second time.
+const (
+	patience  = 120
+	tokenLife = 9 * time.Minute
+)
 
 // Write implements directory.Home. It repeats what was turned away, or went without an answer, as often
 // in a row as WithAttempts says. Once an answer was lost, being turned away does not end it before the
-// context does: another call, under another token, could not tell what became of this one.
+// context does, or the token's life: another call, under another token, could not tell what became of it.
 func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -41,6 +46,7 @@ func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 		send = t.single(o, b.Operation)
 	}
 	_, bounded := ctx.Deadline()
+	begun := time.Now()
 	lost, row, last := false, 0, refused // whether any answer was lost; how many tries in a row came to the same
 	for try := 1; ; try++ {
 		err := send(ctx)
@@ -60,7 +66,7 @@ func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 		lost = lost || came == unknown
 		end := row >= t.attempts
 		if came == turnedAway && lost {
-			end = row >= patience && !bounded
+			end = row >= patience && !bounded || time.Since(begun) > tokenLife
 		}
 		if !end {
 			late := pause(ctx, try)
