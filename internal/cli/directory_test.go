@@ -236,7 +236,8 @@ func TestANewerDirectoryIsRefused(t *testing.T) {
 	if err := home.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"tenant", "list"}, {"cell", "open", "eu-1", "--capacity", "1"}} {
+	o.write("t.csv", "tenant,cell\na,eu-1\n")
+	for _, args := range [][]string{{"tenant", "list"}, {"cell", "open", "eu-1", "--capacity", "1"}, {"tenant", "import", "t.csv"}, {"tenant", "export"}} {
 		if code, _, errs := o.run(args...); code != ExitFound || !strings.Contains(errs, "newer version") {
 			t.Errorf("%v: status %d, stderr %q", args, code, errs)
 		}

@@ -19,15 +19,15 @@ type Fault struct {
 
 func (f Fault) Error() string { return fmt.Sprintf("line %d: %v", f.Line, f.Err) }
 
-// Vet reads a whole file before anything is written, and returns all bad lines and the number of good
-// ones: those that do not parse, are no valid entries, cannot be a tenant's first, name a tenant twice,
-// or that check refuses. It takes about 50 bytes of memory a tenant.
-func Vet(lines iter.Seq2[Line, error], check func(Entry) error) (faults []Fault, good int, err error) {
+// Vet reads a whole file before anything is written. It tells report of each bad line, and returns how many
+// are bad and good. Bad are those that do not parse, are no valid entries, cannot be a tenant's first, name a
+// tenant twice, or that check refuses. It takes about 50 bytes of memory a tenant.
+func Vet(lines iter.Seq2[Line, error], check func(Entry) error, report func(Fault)) (bad, good int, err error) {
 	type id [16]byte // of a tenant; two tenants have one with probability 2^-88 at a million
 	first := map[id]int32{}
 	for line, err := range lines {
 		if err != nil {
-			return faults, good, err
+			return bad, good, err
 		}
 		fault := line.Fault
 		if fault == nil {
@@ -42,12 +42,13 @@ func Vet(lines iter.Seq2[Line, error], check func(Entry) error) (faults []Fault,
 			}
 		}
 		if fault != nil {
-			faults = append(faults, Fault{line.Number, fault})
+			report(Fault{line.Number, fault})
+			bad++
 			continue
 		}
 		good++
 	}
-	return faults, good, nil
+	return bad, good, nil
 }
 
 func vet(e Entry, check func(Entry) error) error {
