@@ -13,11 +13,11 @@ import (
 	"cellwall.dev/cellwall/internal/directory/directorytest"
 )
 
-// turning is a home that turns the first n requests of each kind away.
+// turning is a home that turns the first n requests of each kind away; logs are listings of a history.
 type turning struct {
 	directory.Home
-	mu                   sync.Mutex
-	writes, reads, lists int
+	mu                         sync.Mutex
+	writes, reads, lists, logs int
 }
 
 func (h *turning) away(left *int) error {
@@ -44,7 +44,11 @@ func (h *turning) Read(ctx context.Context, c directory.Consistency, keys ...dir
 }
 
 func (h *turning) List(ctx context.Context, r directory.Range, after directory.Key, limit int) ([]directory.Record, error) {
-	if err := h.away(&h.lists); err != nil {
+	left := &h.lists
+	if r.Family == "LOG" {
+		left = &h.logs
+	}
+	if err := h.away(left); err != nil {
 		return nil, err
 	}
 	return h.Home.List(ctx, r, after, limit)
@@ -96,6 +100,9 @@ func TestBusyWithoutADeadline(t *testing.T) {
 			if took := time.Since(begun); !errors.Is(err, directory.ErrBusy) || took < 30*time.Second || took > 2*time.Minute {
 				t.Errorf("%s: after %v: %v", name, took, err)
 			}
+			if tries := always - *left; tries < 30 || tries > 200 { // the waits grow, to two seconds at most
+				t.Errorf("%s: %d tries", name, tries)
+			}
 			*left = 0
 		}
 	})
@@ -139,7 +146,7 @@ func TestSignUpRepeatedWhileBusy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		home.reads, home.lists, home.writes = 30, 30, 30
+		home.reads, home.lists, home.writes, home.logs = 30, 30, 30, 30
 		if e, err := res.SignUp(t.Context(), full, ann("too")); err != nil || e.Epoch != 2 {
 			t.Errorf("repeated: epoch %d, %v", e.Epoch, err)
 		}

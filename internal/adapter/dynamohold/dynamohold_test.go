@@ -24,6 +24,8 @@ type client struct {
 	errs   []error
 	writes []*dynamodb.TransactWriteItemsInput
 	item   map[string]types.AttributeValue // of every GetItem and Query
+	pages  int                             // of a Query that follow the first, each with the item
+	starts []map[string]types.AttributeValue
 }
 
 func (c *client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
@@ -50,7 +52,15 @@ func (c *client) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dy
 	if !aws.ToBool(in.ConsistentRead) {
 		c.t.Error("a listing that may be stale")
 	}
-	return &dynamodb.QueryOutput{Items: []map[string]types.AttributeValue{c.item}}, nil
+	if key := aws.ToString(in.KeyConditionExpression); key != "#p = :p AND #s > :s" { // what comes after a tenant is above it
+		c.t.Errorf("a listing of %q", key)
+	}
+	c.starts = append(c.starts, in.ExclusiveStartKey)
+	out := &dynamodb.QueryOutput{Items: []map[string]types.AttributeValue{c.item}}
+	if len(c.starts) <= c.pages {
+		out.LastEvaluatedKey = map[string]types.AttributeValue{"pk": c.item["pk"], "sk": &types.AttributeValueMemberS{Value: fmt.Sprint(len(c.starts))}}
+	}
+	return out, nil
 }
 
 func (c *client) holder(shared string) *Holder {
@@ -160,6 +170,23 @@ func TestDamagedItems(t *testing.T) {
 		}
 		if got, err := h.Holdings(t.Context(), "eu-1", "s01", "", 5); err == nil {
 			t.Errorf("%v is listed as %+v", epoch, got)
+		}
+	}
+}
+
+// A listing goes on page after page from where DynamoDB says, until it is full or at the end.
+func TestPages(t *testing.T) {
+	item := map[string]types.AttributeValue{"epoch": &types.AttributeValueMemberN{Value: "1"}, "pk": &types.AttributeValueMemberS{Value: "HOLDS"}, "sk": &types.AttributeValueMemberS{Value: "TENANT#acme"}}
+	for limit, want := range map[int]int{2: 2, 4: 4, 9: 4} {
+		c := &client{t: t, item: item, pages: 3}
+		got, err := c.holder("").Holdings(t.Context(), "eu-1", "s01", "", limit)
+		if err != nil || len(got) != want || len(c.starts) != want {
+			t.Fatalf("limit %d: %d holdings of %d pages, %v", limit, len(got), len(c.starts), err)
+		}
+		for i, start := range c.starts[1:] {
+			if sort := start["sk"].(*types.AttributeValueMemberS).Value; sort != fmt.Sprint(i+1) {
+				t.Errorf("page %d begins after %s", i+2, sort)
+			}
 		}
 	}
 }

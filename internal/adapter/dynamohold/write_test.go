@@ -189,6 +189,24 @@ func TestHoldManyContended(t *testing.T) {
 	})
 }
 
+// What is written first, while others are contended for, may fail, too.
+func TestHoldManyFailsBesideContention(t *testing.T) {
+	far := errors.New("no route")
+	f := newTable(t)
+	f.fault = func(call int, _ []string) error {
+		if call == 1 {
+			return cancelled("None", "None", "TransactionConflict", "None")
+		}
+		if call == 2 {
+			return far
+		}
+		return nil
+	}
+	if err := f.holder().HoldMany(t.Context(), "eu-1", "s01", holdings(2, 1)); !errors.Is(err, far) || len(f.epochs) > 0 {
+		t.Errorf("%v with %d items written", err, len(f.epochs))
+	}
+}
+
 // After a failure some are written and nothing is half written; the repetition writes the rest.
 func TestHoldManyFailsHalfWay(t *testing.T) {
 	far := errors.New("no route")
