@@ -9,10 +9,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	bolterrors "go.etcd.io/bbolt/errors"
-
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -67,12 +66,10 @@ func whole(path string) error {
 	return nil
 }
 
-// damaged adds ErrDamaged to an error by which bbolt says so in its own words.
+// damaged adds ErrDamaged to an error by which boltfile says so.
 func damaged(err error) error {
-	for _, broken := range []error{bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch} {
-		if errors.Is(err, broken) {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
+	if errors.Is(err, boltfile.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
 }
