@@ -118,12 +118,28 @@ func TestReadMany(t *testing.T) {
 	if len(f.calls) != 7 || slices.Contains(f.calls, "GetItem") { // 100 and 100 by 40, 30 at once
 		t.Errorf("requests: %v", f.calls)
 	}
-	f.gets = 0 // DynamoDB has no room for any
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := home.Read(ctx, directory.Strong, keys...); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, directory.ErrBusy) {
-		t.Errorf("unread: %v", err)
-	}
+}
+
+// DynamoDB has no room for any of many reads: it is asked again after a while, and not for ever.
+func TestReadManyUnprocessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.gets = 0
+		read := func(ctx context.Context) error {
+			f.calls = nil
+			_, err := f.open().Read(ctx, directory.Strong, entryKey("p"), entryKey("q"))
+			return err
+		}
+		begun := time.Now()
+		if err := read(t.Context()); !errors.Is(err, directory.ErrBusy) || len(f.calls) != rounds || time.Since(begun) == 0 {
+			t.Errorf("%v after %d requests in %v", err, len(f.calls), time.Since(begun))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("unread: %v", err)
+		}
+	})
 }
 
 // DynamoDB is asked for what the caller asks for: relaxed reads cost half.
