@@ -42,7 +42,7 @@ func newPlaces(c Config) places {
 	return places{topologies, placers}
 }
 
-// subset returns the shards that serve the tenant, at least one, which the caller may reorder.
+// subset returns the shards that serve the tenant, at least one; it may be the entry's own slice.
 // directory.ErrInvalid when the entry does not fit its topology; any other error says that the topology or
 // its key could not be read.
 //
@@ -59,7 +59,7 @@ func (p places) subset(ctx context.Context, e directory.Entry) ([]string, error)
 		}
 		return placer.Subset(e)
 	case e.Topology == 0:
-		return slices.Clone(e.Pins), nil
+		return e.Pins, nil
 	}
 	t, err := p.topologies.get(ctx, e.Topology)
 	if err != nil {

@@ -273,7 +273,8 @@ func TestAReadingOutlivesItsFirstAsker(t *testing.T) {
 	})
 }
 
-// TestFailuresAreForgotten: what could not be read takes no room for longer than its failure stands.
+// TestFailuresAreForgotten: what could not be read takes no room for longer than its failure stands, and what
+// could be read, only for its value.
 func TestFailuresAreForgotten(t *testing.T) {
 	c := newClock()
 	v := newVersions(time.Second, c.now, func(context.Context, uint64) (int, error) { return 0, errors.New("down") })
@@ -285,6 +286,16 @@ func TestFailuresAreForgotten(t *testing.T) {
 	}
 	if n := len(v.readings); n > 11 {
 		t.Errorf("%d failures are remembered", n)
+	}
+	c.pass(failedFor)
+	v.read = func(context.Context, uint64) (int, error) { return 7, nil }
+	for range 2 {
+		if value, err := v.get(t.Context(), 1); value != 7 || err != nil {
+			t.Errorf("after the failures: %d, %v", value, err)
+		}
+	}
+	if len(v.readings) > 0 || len(v.known) != 1 {
+		t.Errorf("%d readings and %d values are remembered, want one value", len(v.readings), len(v.known))
 	}
 }
 
