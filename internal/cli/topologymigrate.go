@@ -101,8 +101,8 @@ func (f *directoryFlags) migrate(ctx context.Context, d *desk, m directory.Migra
 		r.Failed = append(r.Failed, lefts(page.Failed)...)
 		switch {
 		case ctx.Err() != nil:
-			return r, hint(fmt.Errorf("%w: %s of about %d are on topology %d, and none is half-way", context.Cause(ctx), count(r.Placed, "tenant"), cell.Tenants, m.To),
-				"the same command goes on with those who are left")
+			return r, hint(fmt.Errorf("%w: %s of about %d are on topology %d, %d failed, and nobody was stopped half-way",
+				context.Cause(ctx), count(r.Placed, "tenant"), cell.Tenants, m.To, len(r.Failed)), "the same command goes on with those who are left")
 		case err != nil:
 			return r, err
 		}
