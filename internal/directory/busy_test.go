@@ -138,13 +138,17 @@ func TestWaitsDiffer(t *testing.T) {
 func TestSignUpRepeatedWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, home := filled(t)
-		full := directory.SignUp{Tenant: "full", Load: 700_000}
+		full := directory.SignUp{Tenant: "full", Load: 600_000}
 		res := directory.NewResidence(d, directory.NewMemoryHolder(), func(context.Context, string, string) ([]byte, error) { return []byte("key"), nil })
 		for _, tenant := range []string{"full", "too"} { // no cell has room afterwards
 			full.Tenant = tenant
 			if _, err := res.SignUp(t.Context(), full, ann(tenant)); err != nil {
 				t.Fatal(err)
 			}
+		}
+		home.reads = 30
+		if e, err := res.SignUp(t.Context(), signUp, ann("first")); err != nil || e.Epoch != 2 { // what it placed is read
+			t.Errorf("epoch %d, %v", e.Epoch, err)
 		}
 		home.reads, home.lists, home.writes, home.logs = 30, 30, 30, 30
 		if e, err := res.SignUp(t.Context(), full, ann("too")); err != nil || e.Epoch != 2 {
