@@ -349,18 +349,16 @@ func TestRepeatedCallIsAConflict(t *testing.T) {
 
 // A put whose answer was lost is not taken for another's, nor another's for it.
 func TestLostAnswerOfAnother(t *testing.T) {
-	for name, body := range map[string]string{"same operation, another body": `2`, "another operation": `1`} {
+	for name, there := range map[string]struct{ operation, body, index string }{
+		"another body": {"op", `2`, "x"}, "another operation": {"other", `1`, "x"}, "another index": {"op", `1`, "y"},
+	} {
 		f := newFake(t)
 		home := f.open()
-		operation := "op"
-		if name == "another operation" {
-			operation = "other"
-		}
-		write(t, home, operation, directory.Put(entryKey("p"), 0, []byte(body)))
+		write(t, home, there.operation, directory.Put(entryKey("p"), 0, []byte(there.body), there.index))
 		script(f, fault{before: errLost}) // never arrives
-		err := home.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`))}})
+		err := home.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`), "x")}})
 		var conflict *directory.Conflict
-		if !errors.As(err, &conflict) || conflict.Failed[0].Have.Operation != operation {
+		if !errors.As(err, &conflict) || conflict.Failed[0].Have.Operation != there.operation {
 			t.Errorf("%s: %v, want a conflict", name, err)
 		}
 	}
