@@ -254,6 +254,7 @@ func TestFaults(t *testing.T) {
 		"lost now and then":                 {two, slices.Repeat([]fault{{before: errLost}, {before: errLost}, {before: errSlow}}, 3), 10, nil},
 		"answer lost always":                {two, []fault{{after: errLost}, {after: errLost}, {after: errLost}}, 3, lostErr},
 		"still in progress":                 {two, []fault{{before: &types.TransactionInProgressException{}}}, 2, nil},
+		"in progress always":                {two, slices.Repeat([]fault{{before: &types.TransactionInProgressException{}}}, 3), 3, &types.TransactionInProgressException{}},
 		"not allowed":                       {one, []fault{{before: &smithy.GenericAPIError{Code: "AccessDeniedException"}}}, 1, &smithy.GenericAPIError{Code: "AccessDeniedException"}},
 		"cancelled for a reason of its own": {two, []fault{{before: cancelled("None", "ValidationError")}}, 1, cancelled("None", "ValidationError")},
 		"cancelled for no reason":           {two, []fault{{before: cancelled("None", "None")}}, 1, cancelled("None", "None")},
