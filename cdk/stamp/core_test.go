@@ -93,11 +93,7 @@ func TestRouterEnvironment(t *testing.T) {
 		"CELLWALL_SERVICE":          "orders",
 		"CELLWALL_CELL":             "eu-canary",
 		"CELLWALL_TENANT_CLAIM":     "tenant_id",
-		"CELLWALL_SCHEME":           "rendezvous/v1",
-		"CELLWALL_PER_TENANT":       `{"":2,"whale":4}`,
-		"CELLWALL_SHARDS":           "s01:a,s02:b,s03:c,s04:a",
 		"CELLWALL_KEY_SECRET":       "cellwall/orders/eu-canary/placement-key",
-		"CELLWALL_KEY_VERSION":      "1",
 		"CELLWALL_DIRECTORY":        "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",
 		"CELLWALL_DIRECTORY_REGION": "eu-west-1",
 		"CELLWALL_ROUTES":           `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
@@ -110,7 +106,7 @@ func TestRouterEnvironment(t *testing.T) {
 	if err != nil {
 		t.Errorf("the router refuses its environment: %v", err)
 	}
-	if read.Cell != "eu-canary" || len(read.Shards) != 4 || len(read.Routes) != 2 || read.PerTenant["whale"] != 4 {
+	if read.Cell != "eu-canary" || len(read.Routes) != 2 || read.KeySecret != "cellwall/orders/eu-canary/placement-key" {
 		t.Errorf("the router reads %+v", read)
 	}
 	for property, want := range map[string]any{"FunctionName": "orders-eu-canary-router", "Runtime": "provided.al2023", "Handler": "bootstrap",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/fleet"
@@ -16,10 +15,11 @@ import (
 // in bytes (AWS Lambda quotas).
 const environmentLimit = 4096
 
-// firstKeyVersion is the version under which a new cell's placement key is generated.
+// firstKeyVersion is the version under which a new cell's placement key is generated. Topologies name it.
 const firstKeyVersion = "1"
 
-// routerEnvironment is what the router is told. lambda/router reads exactly these.
+// routerEnvironment is what the router is told. lambda/router reads exactly these. How the cell places its
+// tenants it reads beside the directory, so that no shard stands here and none more changes it.
 func (p *plan) routerEnvironment() (map[string]string, error) {
 	type route struct {
 		Path string `json:"path"`
@@ -29,47 +29,23 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 	for i, r := range p.fleet.Routes {
 		routes[i] = route{r.Path, r.Via} // without fanout, which the router refuses so far
 	}
-	perTenant := map[string]int{"": p.fleet.Placement.PerTenant} // "" is the default size
-	for size, s := range p.fleet.Placement.Sizes {
-		perTenant[size] = s.PerTenant
+	text, err := json.Marshal(routes)
+	if err != nil {
+		return nil, fmt.Errorf("CELLWALL_ROUTES cannot be written: %w", err)
 	}
 	env := map[string]string{
 		"CELLWALL_SERVICE":          p.fleet.Service,
 		"CELLWALL_CELL":             p.cell.Name,
 		"CELLWALL_TENANT_CLAIM":     p.fleet.Auth.Claim,
-		"CELLWALL_SCHEME":           p.fleet.Placement.Scheme,
-		"CELLWALL_SHARDS":           placedShards(p.cell.Shards),
 		"CELLWALL_KEY_SECRET":       p.names.PlacementKey(),
-		"CELLWALL_KEY_VERSION":      firstKeyVersion,
 		"CELLWALL_DIRECTORY":        directoryARN(p.fleet, p.directoryRegion()),
 		"CELLWALL_DIRECTORY_REGION": p.directoryRegion(),
-	}
-	if n := p.fleet.Placement.MaxShared; n > 0 {
-		env["CELLWALL_MAX_SHARED"] = strconv.Itoa(n)
-	}
-	for name, value := range map[string]any{"CELLWALL_ROUTES": routes, "CELLWALL_PER_TENANT": perTenant} {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return nil, fmt.Errorf("%s cannot be written: %w", name, err)
-		}
-		env[name] = string(text)
+		"CELLWALL_ROUTES":           string(text),
 	}
 	if n := environmentSize(env); n > environmentLimit {
-		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten routes, sizes or shard ids", n, environmentLimit)
+		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten the routes, or write fewer", n, environmentLimit)
 	}
 	return env, nil
-}
-
-// placedShards is what placement knows of the shards, as internal/routerenv reads it.
-func placedShards(shards fleet.Shards) string {
-	text := make([]string, len(shards))
-	for i, s := range shards {
-		text[i] = s.ID + ":" + s.Zone
-		if s.Weight != 1 {
-			text[i] += ":" + strconv.Itoa(s.Weight)
-		}
-	}
-	return strings.Join(text, ",")
 }
 
 // shardEnvironment is what a shard's code is told, in the slice and on the instances alike.

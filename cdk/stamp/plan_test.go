@@ -183,6 +183,12 @@ func TestRefusedPlans(t *testing.T) {
 				f.Routes = append(f.Routes, fleet.Route{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("x", 20)), Via: "lambda"})
 			}
 		}, "cell eu-canary: the router's environment takes 5"},
+		"more shards than an environment holds": {func(f *fleet.Fleet) {
+			f.Shard.HTTP = nil // no load balancer takes so many
+			for i := range 900 {
+				f.Cells[0].Shards = append(f.Cells[0].Shards, fleet.ShardSpec{ID: fmt.Sprintf("shard-%06d", i), Zone: "a"})
+			}
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := input(sample(t, c.change)).plan(t.TempDir())

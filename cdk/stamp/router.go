@@ -43,7 +43,8 @@ func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secr
 }
 
 // routerRole may do what routing needs: call the cell's shards, all of them, present and to come, by
-// the pattern of their names; read single directory entries; write its log.
+// the pattern of their names; read single records of the directory, which entries and topologies are; write
+// its log.
 func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	role := awsiam.NewRole(core, str("RouterRole"), &awsiam.RoleProps{
 		RoleName:    str(p.names.RouterRole()), // the directory's policy in another account goes by this name

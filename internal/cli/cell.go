@@ -42,12 +42,7 @@ changes its capacity. Zones that the fleet added at the end come to the director
 fleet dropped one or has them in another order.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.create = true
-			fleet, err := f.loadFleet()
-			if err != nil {
-				return err
-			}
-			cell, err := fleetCell(fleet, args[0])
+			fleet, cell, err := f.stamped(args[0])
 			if err != nil {
 				return err
 			}
@@ -86,9 +81,9 @@ fleet dropped one or has them in another order.`,
 			})
 		},
 	}
-	cmd.Flags().Float64Var(&capacity, "capacity", 0, "requests per second that a load test measured for the cell")
-	cmd.Flags().Float64Var(&shardCapacity, "shard-capacity", 0, "the same for one of its shards (default: shard.capacity of the fleet)")
-	cmd.Flags().IntVar(&keepFree, "keep-free", directory.DefaultHeadroom, "per cent of the capacity that new tenants leave free, 0 to 90")
+	floatVar(cmd.Flags(), &capacity, "capacity", 0, "requests per second that a load test measured for the cell")
+	floatVar(cmd.Flags(), &shardCapacity, "shard-capacity", 0, "the same for one of its shards (default: shard.capacity of the fleet)")
+	intVar(cmd.Flags(), &keepFree, "keep-free", directory.DefaultHeadroom, "per cent of the capacity that new tenants leave free, 0 to 90")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -208,6 +203,17 @@ func fleetCell(f *fleet.Fleet, name string) (fleet.Cell, error) {
 		return fleet.Cell{}, usagef("cell %q is not in the fleet, which has %q", name, names)
 	}
 	return f.Cells[i], nil
+}
+
+// stamped is a cell of the fleet for a command that adds it to the directory, in a new one if need be.
+func (f *directoryFlags) stamped(name string) (*fleet.Fleet, fleet.Cell, error) {
+	f.create = true
+	fl, err := f.loadFleet()
+	if err != nil {
+		return nil, fleet.Cell{}, err
+	}
+	c, err := fleetCell(fl, name)
+	return fl, c, err
 }
 
 // know adds a stamped cell, closed, when the directory does not know it yet.

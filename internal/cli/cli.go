@@ -8,7 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -73,11 +77,28 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	if err == nil {
 		return ExitDone
 	}
-	fmt.Fprintln(errw, "error:", err)
+	fmt.Fprintln(errw, "error:", printed(err.Error()))
 	if e, ok := errors.AsType[*exitError](err); ok && e.hint != "" {
-		fmt.Fprintln(errw, "hint:", e.hint)
+		fmt.Fprintln(errw, "hint:", printed(e.hint))
 	}
 	return statusOf(err)
+}
+
+// printed is a message of several lines for a terminal: whatever it quotes of arguments, files and answers
+// cannot move a cursor, since what does not print is escaped as Go has it.
+func printed(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) && (r != utf8.RuneError || n > 1) {
+			b.WriteString(text[:n])
+		} else {
+			q := strconv.Quote(text[:n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
 }
 
 func (a *app) root() *cobra.Command {

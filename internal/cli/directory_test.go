@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
+	"cellwall.dev/cellwall/internal/adapter/boltitems"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -165,16 +168,59 @@ func TestWhichDirectory(t *testing.T) {
 	}
 }
 
+// Either of the two files may be open elsewhere.
 func TestALockedFileIsRefused(t *testing.T) {
 	o := openOffice(t)
-	home, err := boltdir.Open("d.db")
-	if err != nil {
-		t.Fatal(err)
+	for name, open := range map[string]func(string) (io.Closer, error){
+		"d.db":               func(path string) (io.Closer, error) { return boltdir.Open(path) },
+		"d.db" + holdsSuffix: func(path string) (io.Closer, error) { return boltitems.Open(path) },
+	} {
+		file, err := open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"tenant", "list"}, {"tenant", "add", "acme"}} {
+			code, out, errs := o.run(args...)
+			if code != ExitFound || out != "" {
+				t.Errorf("%s is locked, %v: status %d, stdout %q, want %d and none", name, args, code, out, ExitFound)
+			}
+			for _, words := range []string{name + ": another process has it open", "--directory local", "a local cell that runs"} {
+				if !strings.Contains(errs, words) {
+					t.Errorf("%s is locked, %v: stderr %q, want %q in it", name, args, errs, words)
+				}
+			}
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer home.Close()
-	if code, _, errs := o.run("tenant", "list"); code != ExitFailed || !strings.Contains(errs, "another process has it open") || !strings.Contains(errs, "--directory local") {
-		t.Errorf("status %d, stderr %q", code, errs)
+	if out := o.must("tenant", "list", "--json"); out != "" {
+		t.Errorf("added %s", out)
 	}
+}
+
+// A file that was cut off ends the command with a sentence.
+func TestADamagedFileIsSaid(t *testing.T) {
+	o := openOffice(t)
+	for _, name := range []string{"d.db", "d.db" + holdsSuffix} {
+		whole, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{100, 2 * os.Getpagesize(), 3*os.Getpagesize() + 1} {
+			// As another file: one that could not be read may stay locked for as long as this process lives.
+			if err := errors.Join(os.Remove(name), os.WriteFile(name, whole[:n], 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if code, out, errs := o.run("tenant", "list"); code != ExitFailed || out != "" || !strings.Contains(errs, name+": the file is damaged") {
+				t.Errorf("%s cut off after %d bytes: status %d, stdout %q, stderr %q", name, n, code, out, errs)
+			}
+		}
+		if err := errors.Join(os.Remove(name), os.WriteFile(name, whole, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.must("tenant", "list")
 }
 
 func TestANewerDirectoryIsRefused(t *testing.T) {
@@ -190,7 +236,8 @@ func TestANewerDirectoryIsRefused(t *testing.T) {
 	if err := home.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"tenant", "list"}, {"cell", "open", "eu-1", "--capacity", "1"}} {
+	o.write("t.csv", "tenant,cell\na,eu-1\n")
+	for _, args := range [][]string{{"tenant", "list"}, {"cell", "open", "eu-1", "--capacity", "1"}, {"tenant", "import", "t.csv"}, {"tenant", "export"}} {
 		if code, _, errs := o.run(args...); code != ExitFound || !strings.Contains(errs, "newer version") {
 			t.Errorf("%v: status %d, stderr %q", args, code, errs)
 		}

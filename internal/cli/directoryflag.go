@@ -16,6 +16,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell"
 )
@@ -33,6 +34,7 @@ const holdsSuffix = ".holds"
 type directoryFlags struct {
 	*app
 	directory, stateDir, keyFile string
+	roleName                     string
 	by, because, operation       string
 	create                       bool // a file that is not there is made
 }
@@ -40,12 +42,13 @@ type directoryFlags struct {
 // register adds the flags to a command and those below it.
 func (f *directoryFlags) register(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.directory, "directory", "", "which directory: local, aws, or a bbolt FILE (default: local while a cell runs in the state directory)")
+	wordVar(flags, &f.directory, "directory", "", "which directory: local, aws, or a bbolt FILE (default: local while a cell runs in the state directory)")
 	flags.StringVar(&f.stateDir, "state-dir", defaultStateDir, "of the local cell")
-	flags.StringVar(&f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory")
-	flags.StringVar(&f.by, "by", "", "who does this, for the record (default: the name of this machine's user)")
+	wordVar(flags, &f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory")
+	wordVar(flags, &f.roleName, "role-name", "", "with --directory aws: IAM role to assume in each account of the fleet that the AWS credentials are not of, as NAME or PATH/NAME")
+	wordVar(flags, &f.by, "by", "", "who does this, for the record (default: the name of this machine's user)")
 	flags.StringVar(&f.because, "because", "", "why, for the record")
-	flags.StringVar(&f.operation, "operation", "", "id of the change: give it to repeat a change whose answer was lost (default: a new one)")
+	wordVar(flags, &f.operation, "operation", "", "id of the change: give it to repeat a change whose answer was lost (default: a new one)")
 }
 
 // desk is an open directory with an operator before it.
@@ -53,7 +56,8 @@ type desk struct {
 	*directory.Residence
 	holder    directory.Holder
 	keys      directory.Keys
-	where     string // for people
+	reach     func(cells ...string) error // refuses, before anything is done, cells whose shards are out of reach
+	where     string                      // for people
 	by, why   string
 	operation string
 	at        time.Time
@@ -83,7 +87,8 @@ func (f *directoryFlags) with(ctx context.Context, do func(*desk) error) (err er
 }
 
 func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
-	d := &desk{by: f.by, why: f.because, operation: f.operation, at: time.Now().UTC(), close: func() error { return nil }}
+	d := &desk{by: f.by, why: f.because, operation: f.operation, at: time.Now().UTC(),
+		reach: func(...string) error { return nil }, close: func() error { return nil }}
 	if d.by == "" {
 		u, err := user.Current()
 		if err != nil {
@@ -125,6 +130,9 @@ func (f *directoryFlags) home(ctx context.Context, d *desk) (directory.Home, dir
 	where := f.directory
 	if where == "" {
 		where = directoryLocal
+	}
+	if f.roleName != "" && where != directoryAWS {
+		return nil, nil, usagef("--role-name %s: only --directory aws lies in accounts", f.roleName)
 	}
 	switch where {
 	case directoryLocal:
@@ -173,18 +181,24 @@ func (f *directoryFlags) fileHome(d *desk) (directory.Home, directory.Keys, erro
 	}
 	home, err := boltdir.Open(f.directory)
 	if err != nil {
-		if errors.Is(err, directory.ErrNewer) {
-			return nil, nil, directoryError(err)
-		}
-		return nil, nil, hint(err, "if a local cell has the file open, use --directory local")
+		return nil, nil, fileError(err)
 	}
 	items, err := boltitems.Open(f.directory + holdsSuffix)
 	if err != nil {
-		return nil, nil, errors.Join(err, home.Close())
+		return nil, nil, fileError(errors.Join(err, home.Close()))
 	}
 	d.holder, d.where = items.Holds(), f.directory
 	d.close = func() error { return errors.Join(home.Close(), items.Close()) }
 	return home, nil, nil
+}
+
+// fileError gives an error of opening a file its exit status, and says who may have a locked one.
+func fileError(err error) error {
+	err = directoryError(err)
+	if errors.Is(err, boltfile.ErrLocked) {
+		return hint(err, "a local cell that runs has it, or another cellwall command: use --directory local while the cell runs, and otherwise wait until the command has ended")
+	}
+	return err
 }
 
 // change is the change of this command line. Its parts that need an operation of their own name them.
@@ -228,31 +242,42 @@ func (d *desk) explain(err error) error {
 	return explained
 }
 
-// Refusals of the directory, by exit status.
-var (
-	refusals = []error{
-		directory.ErrNoHeadroom, directory.ErrNoSlot, directory.ErrSlotTaken, directory.ErrStale, directory.ErrExists,
-		directory.ErrCellExists, directory.ErrZones, directory.ErrState, directory.ErrReused, directory.ErrInUse, directory.ErrRetired,
-		directory.ErrHome, directory.ErrNewer,
-	}
-	misuses = []error{
-		directory.ErrNotFound, directory.ErrUnknownCell, directory.ErrUnknownTopology, directory.ErrInvalid, directory.ErrTooLarge,
-	}
-)
+// refusals are the errors of the directory and of its file that have an exit status, with what to do next
+// where the error does not say it.
+var refusals = []struct {
+	is   error
+	code int
+	next string
+}{
+	{directory.ErrNoHeadroom, ExitFound, "cellwall cell headroom shows what is left, and which cells are closed"},
+	{directory.ErrNoSlot, ExitFound, ""},
+	{directory.ErrSlotTaken, ExitFound, "give the command again"},
+	{directory.ErrReused, ExitFound, "leave --operation out: it repeats a change whose answer was lost, and this is another"},
+	{directory.ErrStale, ExitFound, "somebody changed it first: look at what stands, and give the command again if it is still to be done"},
+	{directory.ErrExists, ExitFound, "cellwall tenant show has where it is"},
+	{directory.ErrCellExists, ExitFound, ""},
+	{directory.ErrZones, ExitFound, ""},
+	{directory.ErrState, ExitFound, "cellwall tenant show has its state; a sign-up is finished by its tenant add, a move by the move"},
+	{directory.ErrInUse, ExitFound, ""},
+	{directory.ErrRetired, ExitFound, ""},
+	{directory.ErrHome, ExitFound, ""},
+	{directory.ErrNewer, ExitFound, ""},
+	{boltfile.ErrLocked, ExitFound, ""},
+	{directory.ErrNotFound, ExitUsage, "cellwall tenant list has those who are; ids are compared byte by byte"},
+	{directory.ErrUnknownCell, ExitUsage, "cellwall cell headroom lists those that it knows; cell open and topology publish add one of the fleet"},
+	{directory.ErrUnknownTopology, ExitUsage, "cellwall topology show CELL lists those that there are"},
+	{directory.ErrInvalid, ExitUsage, ""},
+	{directory.ErrTooLarge, ExitUsage, ""},
+}
 
-// directoryError gives an error of the directory its exit status.
+// directoryError gives an error of the directory its exit status, and says what to do next.
 func directoryError(err error) error {
 	if exit := (*exitError)(nil); errors.As(err, &exit) {
 		return err
 	}
-	for _, is := range refusals {
-		if errors.Is(err, is) {
-			return foundf("%w", err)
-		}
-	}
-	for _, is := range misuses {
-		if errors.Is(err, is) {
-			return usagef("%w", err)
+	for _, r := range refusals {
+		if errors.Is(err, r.is) {
+			return &exitError{r.code, err, r.next}
 		}
 	}
 	return err

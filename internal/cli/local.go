@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell"
 )
@@ -111,8 +112,11 @@ func localUp(l *local) *cobra.Command {
 with the tenant directory, a router, a token issuer, and a worker process for each shard. What dies is
 started again; when the supervisor dies, everything ends.
 
-Tenants of the file that the directory does not know yet are added to it. Exit status 3 when a cell runs
-in the state directory already, or when one lies there that places its tenants differently.`,
+Tenants of the file that the directory does not know yet are added to it. A new cell places them as the
+fleet says; after that, a change of the fleet is published and migrated to (cellwall topology).
+
+Exit status 3 when a cell runs in the state directory already, when another cell lies there, and when the
+fleet lacks a shard that a topology of the cell there names.`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := l.loadFleet()
@@ -144,14 +148,18 @@ in the state directory already, or when one lies there that places its tenants d
 			if err != nil {
 				return err
 			}
-			stop := heartbeat(l.err, fmt.Sprintf("starting cell %s with %s", plan.Cell, count(len(plan.Topology.Shards), "shard")))
+			stop := heartbeat(l.err, fmt.Sprintf("starting cell %s with %s", plan.Cell, count(len(plan.Shards()), "shard")))
 			l.watches() // what it has started must not stay
-			r, added, err := d.Up(cmd.Context(), plan, tenants.tenants, self)
+			r, admitted, err := d.Up(cmd.Context(), plan, tenants.tenants, self)
 			stop()
 			if err != nil {
 				return upError(err)
 			}
-			return l.printUp(r, plan, added, tenants.tenants[0], asJSON)
+			if !admitted.AsFleet {
+				fmt.Fprintf(l.err, "cell %s places its tenants by topology %d, and the fleet says otherwise: cellwall topology diff %s tells who would move, topology publish and migrate move them\n",
+					r.Cell, admitted.Topology, r.Cell)
+			}
+			return l.printUp(r, plan, admitted.Tenants, tenants.tenants[0], asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&cell, "cell", "", "cell of the fleet (default: the first that is not for internal tenants only)")
@@ -175,8 +183,10 @@ func upError(err error) error {
 		return hint(usagef("%w", err), "build the sample with make build, or name your service's executable with --worker")
 	case errors.Is(err, localcell.ErrRunning):
 		return hint(foundf("%w", err), "cellwall local status shows it, cellwall local down ends it")
-	case errors.Is(err, localcell.ErrTopology):
+	case errors.Is(err, localcell.ErrOtherCell):
 		return hint(foundf("%w", err), "use another --state-dir, or give the old cell's data up with cellwall local down --purge")
+	case errors.Is(err, localcell.ErrLostShard):
+		return hint(foundf("%w", err), "put the shard back; to take it away, publish a topology --without it, migrate, and retire the versions that name it first")
 	}
 	return stateError(err)
 }
@@ -188,6 +198,8 @@ func stateError(err error) error {
 		return hint(usagef("%w", err), "name a new or empty directory, or one that cellwall local up made, with --state-dir")
 	case errors.Is(err, localcell.ErrDamaged):
 		return hint(err, "remove what is left of the cell with cellwall local down --purge, or use another --state-dir")
+	case errors.Is(err, boltfile.ErrLocked):
+		return hint(foundf("%w", err), "a command over that file has it, or a process of a cell that was killed: wait until it has ended, or end it")
 	}
 	return err
 }
@@ -204,7 +216,7 @@ type upReport struct {
 // printUp says where the cell is, with a request of one of its tenants to try.
 func (l *local) printUp(r *localcell.Running, plan localcell.Plan, added int, tenant string, asJSON bool) error {
 	if asJSON {
-		return l.json(upReport{r.Cell, r.Router, r.Issuer, plan.Topology.Shards, added})
+		return l.json(upReport{r.Cell, r.Router, r.Issuer, plan.Shards(), added})
 	}
 	token := program() + " local token "
 	if l.stateDir != defaultStateDir {
@@ -215,7 +227,7 @@ func (l *local) printUp(r *localcell.Running, plan localcell.Plan, added int, te
 router  %s
 issuer  %s
 try     curl -H "Authorization: Bearer $(%s)" -X PUT -d hello %s/orders/1
-`, r.Cell, count(len(plan.Topology.Shards), "shard"), count(added, "tenant"), r.Router, r.Issuer, token, r.Router)
+`, r.Cell, count(len(plan.Shards()), "shard"), count(added, "tenant"), r.Router, r.Issuer, token, r.Router)
 	return err
 }
 

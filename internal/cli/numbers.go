@@ -21,6 +21,19 @@ func floatVar(flags *pflag.FlagSet, p *float64, name string, value float64, usag
 	flags.Var((*number)(p), name, usage)
 }
 
+// countedVar adds a flag for an epoch or a version: a whole number from 1, in plain decimal digits. It is 0
+// when the flag is left out.
+func countedVar(flags *pflag.FlagSet, p *uint64, name, usage string) {
+	flags.Var((*counted)(p), name, usage)
+}
+
+// wordVar adds a flag for a text that is not empty when it is given: an unset variable of a script is not to
+// mean the default.
+func wordVar(flags *pflag.FlagSet, p *string, name, value, usage string) {
+	*p = value
+	flags.Var((*word)(p), name, usage)
+}
+
 type wholeNumber int
 
 var (
@@ -39,6 +52,33 @@ func (n *wholeNumber) Set(text string) error {
 
 func (n *wholeNumber) String() string { return strconv.Itoa(int(*n)) }
 func (n *wholeNumber) Type() string   { return "int" }
+
+type counted uint64
+
+func (n *counted) Set(text string) error {
+	if !wholeForm.MatchString(text) || text[0] == '-' || text == "0" {
+		return errors.New("want a whole number from 1 in decimal digits, without leading zeros")
+	}
+	u, err := strconv.ParseUint(text, 10, 64)
+	*n = counted(u)
+	return err
+}
+
+func (n *counted) String() string { return strconv.FormatUint(uint64(*n), 10) }
+func (n *counted) Type() string   { return "uint" }
+
+type word string
+
+func (w *word) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty: give it a value, or leave the flag out")
+	}
+	*w = word(text)
+	return nil
+}
+
+func (w *word) String() string { return string(*w) }
+func (w *word) Type() string   { return "string" }
 
 type number float64
 

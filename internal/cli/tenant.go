@@ -66,7 +66,7 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 			}
 			s.Tenant, s.Stateful = args[0], statefulShards(fleet)
 			return f.with(cmd.Context(), func(d *desk) error {
-				if err := d.placeable(cmd.Context()); err != nil {
+				if err := d.placeable(cmd.Context(), s.Internal); err != nil {
 					return err
 				}
 				e, err := d.SignUp(cmd.Context(), s, d.change())
@@ -80,24 +80,34 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 			})
 		},
 	}
-	cmd.Flags().Float64Var(&load, "load", 0, "requests per second that the tenant is expected to send")
-	cmd.Flags().StringVar(&s.Size, "size", "", "size class of the fleet (default: the default class)")
+	floatVar(cmd.Flags(), &load, "load", 0, "requests per second that the tenant is expected to send")
+	wordVar(cmd.Flags(), &s.Size, "size", "", "size class of the fleet (default: the default class)")
 	cmd.Flags().BoolVar(&s.Internal, "internal", false, "one of your own tenants: goes to a cell for internal tenants, the canary")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-// placeable refuses a sign-up that would stop half-way: with topologies there are subsets to compute.
-func (d *desk) placeable(ctx context.Context) error {
-	noKey := d.keyed(ctx)
-	if noKey == nil {
-		return nil
-	}
+// placeable refuses a sign-up that would stop half-way: with topologies there are subsets to compute, and
+// the shards of each cell that the tenant may come to must be in reach.
+func (d *desk) placeable(ctx context.Context, internal bool) error {
 	cells, err := d.Cells(ctx)
-	if err == nil && slices.ContainsFunc(cells, func(c directory.Cell) bool { return c.Topology > 0 }) {
-		err = noKey
+	if err != nil {
+		return err
 	}
-	return err
+	if slices.ContainsFunc(cells, func(c directory.Cell) bool { return c.Topology > 0 }) {
+		if err := d.keyed(ctx); err != nil {
+			return err
+		}
+	}
+	for _, c := range cells {
+		if !c.Open || c.Internal != internal || c.Topology == 0 {
+			continue
+		}
+		if err := d.reach(c.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // declared refuses a size class that the fleet does not have.
@@ -110,7 +120,7 @@ func declared(f *fleet.Fleet, size string) error {
 		sizes = append(sizes, name)
 	}
 	slices.Sort(sizes)
-	return usagef("size class %q is not declared in the fleet's placement.sizes, which has %q", size, sizes)
+	return hint(usagef("size class %q is not declared in the fleet's placement.sizes, which has %q", size, sizes), "choose one of them, or declare it and publish a topology that has it")
 }
 
 func statefulShards(f *fleet.Fleet) bool { return f.Shard.State.Mode == fleet.StateHome }
@@ -126,7 +136,7 @@ func (d *desk) interrupted(ctx context.Context, tenant string, err error) error 
 
 // epochFlag is the epoch that a change expects.
 func epochFlag(cmd *cobra.Command, epoch *uint64) {
-	cmd.Flags().Uint64Var(epoch, "epoch", 0, "refuse unless the tenant's entry has this epoch (default: whichever stands)")
+	countedVar(cmd.Flags(), epoch, "epoch", "refuse unless the tenant's entry has this epoch (default: whichever stands)")
 }
 
 // changing is a command that changes one entry.
@@ -159,7 +169,11 @@ func tenantPin(f *directoryFlags) *cobra.Command {
 			return usageArgs(cobra.MinimumNArgs(2))(cmd, args)
 		},
 	}, "pinned", func(ctx context.Context, d *desk, args []string, epoch uint64) (directory.Entry, error) {
-		return d.Pin(ctx, args[0], args[1:], epoch, d.change())
+		e, err := d.Pin(ctx, args[0], args[1:], epoch, d.change())
+		if errors.Is(err, directory.ErrInvalid) {
+			err = hint(directoryError(err), "name shards of the tenant's cell, each once; cellwall topology show CELL VERSION lists them")
+		}
+		return e, err
 	})
 }
 

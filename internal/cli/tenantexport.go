@@ -58,7 +58,7 @@ interrupted goes on where it stopped when the same command is given again.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "csv or jsonl (default: by the file's name; csv to standard output)")
+	wordVar(cmd.Flags(), &format, "format", "", "csv or jsonl (default: by the file's name; csv to standard output)")
 	return cmd
 }
 

@@ -38,8 +38,8 @@ func tenantHistory(f *directoryFlags) *cobra.Command {
 		Use:   "history [TENANT | --operator NAME]",
 		Short: "Print what was done to a tenant, or by an operator: who, when, why, what",
 		Long: `Print what was done to a tenant: its changes, and who looked at it by hand. With --operator, print instead
-what that person changed and looked at, cells included; it may miss the last moments. With --json each line
-is an object, with the entry before and after the change (before only in a tenant's history).`,
+what that person changed and looked at, cells included; it may miss the last moments. That you asked is
+kept in the same record. With --json each line is an object, with the entry before and after the change (before only in a tenant's history).`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (operator != "") {
@@ -49,7 +49,9 @@ is an object, with the entry before and after the change (before only in a tenan
 				var events []event
 				var err error
 				if operator != "" {
-					events, err = d.doneBy(cmd.Context(), operator)
+					if events, err = d.doneBy(cmd.Context(), operator); err == nil {
+						err = d.noteListing(cmd.Context(), "tenant history", "--operator", operator)
+					}
 				} else if _, err = d.Get(cmd.Context(), args[0]); err == nil {
 					if events, err = d.events(cmd.Context(), args[0]); err == nil {
 						err = d.note(cmd.Context(), args[0], "tenant history")
@@ -71,7 +73,7 @@ is an object, with the entry before and after the change (before only in a tenan
 			})
 		},
 	}
-	cmd.Flags().StringVar(&operator, "operator", "", "what this person did, as --by recorded it")
+	wordVar(cmd.Flags(), &operator, "operator", "", "what this person did, as --by recorded it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd
 }

@@ -9,8 +9,10 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,9 +65,9 @@ status 3 when tenants are there already, and otherwise: they, too, are left alon
 			})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "csv or jsonl (default: by the file's name)")
-	cmd.Flags().StringVar(&cell, "cell", "", "cell of the lines that name none")
-	cmd.Flags().StringVar(&checkpoint, "checkpoint", "", "file that says how far the import has come (default: FILE.checkpoint; gone when all is done)")
+	wordVar(cmd.Flags(), &format, "format", "", "csv or jsonl (default: by the file's name)")
+	wordVar(cmd.Flags(), &cell, "cell", "", "cell of the lines that name none")
+	wordVar(cmd.Flags(), &checkpoint, "checkpoint", "", "file that says how far the import has come (default: FILE.checkpoint; gone when all is done)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -127,35 +129,58 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	for _, c := range cells {
 		newest[c.Name] = c.Topology
 	}
+	at, found, err := in.checkpointed(d)
+	if err != nil {
+		return r, err
+	}
 	// First all is read, then all is written.
 	say := in.progress("checked %d lines", in.every)
 	first, err := in.open(newest, say)
 	if err != nil {
 		return r, err
 	}
-	faults, good, err := directory.Vet(first.lines, func(e directory.Entry) error {
+	last := "" // of the tenants who are to be there already
+	lines := func(yield func(directory.Line, error) bool) {
+		for line, err := range first.lines {
+			if line.Number <= at.Line && line.Fault == nil {
+				last = line.Entry.Tenant
+			}
+			if !yield(line, err) {
+				return
+			}
+		}
+	}
+	named := map[string]bool{} // cells
+	bad, good, err := directory.Vet(lines, func(e directory.Entry) error {
+		named[e.Cell] = true
 		if e.Size != "" {
 			if err := declared(in.fleet, e.Size); err != nil {
 				return err
 			}
 		}
 		return check(e)
-	})
+	}, func(f directory.Fault) { fmt.Fprintf(in.err, "%s:%d: %v\n", in.file, f.Line, f.Err) })
 	if err = errors.Join(err, first.close()); err != nil {
 		return r, usagef("%s: %w", in.file, err)
 	}
-	if len(faults) > 0 {
-		for _, fault := range faults {
-			fmt.Fprintf(in.err, "%s:%d: %v\n", in.file, fault.Line, fault.Err)
-		}
-		return r, usagef("%s has %s: nothing was imported", in.file, count(len(faults), "bad line"))
+	if bad > 0 {
+		return r, usagef("%s has %s: nothing was imported", in.file, count(bad, "bad line"))
 	}
 	r.Tenants = good
-
-	at, err := in.resume(d, first.sum())
-	if err != nil {
+	if err := d.reach(slices.Sorted(maps.Keys(named))...); err != nil {
 		return r, err
 	}
+	// It tells who is there already, whom it does not change.
+	if err := d.noteListing(ctx, "tenant import", strings.ToValidUTF8(filepath.Base(in.file), "?")); err != nil {
+		return r, err
+	}
+
+	if found {
+		if err := in.resumes(ctx, d, at, first.sum(), last); err != nil {
+			return r, err
+		}
+	}
+	at.SHA256 = first.sum()
 	c := d.change()
 	c.Operation = at.Operation
 	if err := writeCheckpoint(in.checkpoint, at); err != nil {
@@ -182,32 +207,47 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 			written = time.Now()
 		}
 	})
-	if err = errors.Join(err, second.close()); err != nil {
-		return r, hint(errors.Join(err, writeCheckpoint(in.checkpoint, at)), "the same command goes on where it stopped, after line %d", at.Line)
+	err = errors.Join(err, second.close())
+	if fault := (directory.Fault{}); errors.As(err, &fault) || err == nil && second.sum() != first.sum() {
+		return r, hint(errors.Join(fmt.Errorf("%s was changed while it was imported, and is there in part", in.file), err),
+			"compare it with the directory; to import it as it is now, remove %s", in.checkpoint)
 	}
-	if second.sum() != first.sum() {
-		return r, fmt.Errorf("%s was changed while it was imported: compare it with the directory", in.file)
+	if err != nil {
+		return r, hint(errors.Join(err, writeCheckpoint(in.checkpoint, at)), "the same command goes on where it stopped, after line %d", at.Line)
 	}
 	r.Present = good - r.Created - r.Differ // those before the checkpoint, too
 	return r, os.Remove(in.checkpoint)
 }
 
-// resume is where the import begins: at the checkpoint when there is one of this file.
-func (in *importing) resume(d *desk, sum string) (importedTo, error) {
-	fresh := importedTo{Operation: d.operation, SHA256: sum, Directory: d.where}
-	var at importedTo
-	found, err := readCheckpoint(in.checkpoint, &at)
-	switch {
-	case err != nil:
-		return at, err
-	case !found:
-		return fresh, nil
-	case at.SHA256 != sum || at.Directory != d.where:
-		return at, hint(foundf("the checkpoint %s is of another file or another directory (%s)", in.checkpoint, at.Directory),
-			"remove it to import %s from the beginning, or name another with --checkpoint", in.file)
+// checkpointed is what the checkpoint says, or the beginning of an import when there is none.
+func (in *importing) checkpointed(d *desk) (at importedTo, found bool, err error) {
+	found, err = readCheckpoint(in.checkpoint, &at)
+	if err == nil && !found {
+		at = importedTo{Operation: d.operation, Directory: d.where}
+	}
+	return at, found, err
+}
+
+// resumes refuses to go on after a checkpoint that is of another file, or of another directory than the one
+// that is there: last is the tenant whom it was given last.
+func (in *importing) resumes(ctx context.Context, d *desk, at importedTo, sum, last string) error {
+	anew := func(err error) error {
+		return hint(err, "remove it to import %s from the beginning, or name another with --checkpoint", in.file)
+	}
+	if at.SHA256 != sum || at.Directory != d.where {
+		return anew(foundf("the checkpoint %s is of another file or another directory (%s)", in.checkpoint, at.Directory))
+	}
+	if last != "" {
+		_, err := d.Get(ctx, last)
+		if errors.Is(err, directory.ErrNotFound) {
+			return anew(foundf("the checkpoint %s says that all up to line %d are there, and tenant %s is not: the directory is another one by now", in.checkpoint, at.Line, shown(last)))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	fmt.Fprintf(in.err, "going on after line %d\n", at.Line)
-	return at, nil
+	return nil
 }
 
 // reading is one reading of the file.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -84,6 +86,9 @@ func TestTenantImportReportsEveryBadLine(t *testing.T) {
 	}
 	o.write("t.jsonl", `{"tenant":"a","cell":"eu-1"}`+"\n"+`{"tenant":"b","cell":"eu-1","sise":"x"}`+"\n{\n")
 	o.refused(ExitUsage, "2 bad lines", "tenant", "import", "t.jsonl")
+	o.write("t.csv", "tenant,cell\na,eu-1\n"+strings.Repeat("x", 10<<20)+",eu-1\nb,eu-9\n")
+	o.refused(ExitUsage, "t.csv:3: it has more than 65536 bytes", "tenant", "import", "t.csv")
+	o.refused(ExitUsage, "2 bad lines", "tenant", "import", "t.csv")
 	for words, args := range map[string][]string{
 		"say with --format": {"t.db"}, "--format xml": {"t.csv", "--format", "xml"}, "none.csv": {"none.csv"}, "column": {"fleet.yaml", "--format", "csv"},
 	} {
@@ -91,56 +96,128 @@ func TestTenantImportReportsEveryBadLine(t *testing.T) {
 	}
 }
 
-// TestTenantImportGoesOn ends an import after some lines have been written, and repeats it.
-func TestTenantImportGoesOn(t *testing.T) {
-	o := openOffice(t)
+// writeTenants writes a file of n tenants, the same each time, of cell eu-1 with a load of 1.
+func (o *office) writeTenants(name string, n int) string {
+	o.Helper()
 	var file strings.Builder
 	file.WriteString("tenant,cell,load\n")
-	const tenants = 20_000
-	for i := range tenants {
-		fmt.Fprintf(&file, "t%05d,eu-1,1\n", i)
+	for i := range n {
+		fmt.Fprintf(&file, "t%05d,eu-1,1\n", i*7919%n)
 	}
-	o.write("t.csv", file.String())
-	// The progress of the writing ends it.
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	a := &app{fleetFile: "fleet.yaml", err: writerFunc(func(p []byte) (int, error) {
-		if strings.Contains(string(p), "tenants are there") {
-			cancel()
-		}
-		return len(p), nil
-	})}
+	o.write(name, file.String())
+	return file.String()
+}
+
+// importing imports t.csv, and has said called with whatever goes to standard error.
+func (o *office) importing(ctx context.Context, said func(string)) error {
+	o.Helper()
+	a := &app{fleetFile: "fleet.yaml", err: writerFunc(func(p []byte) (int, error) { said(string(p)); return len(p), nil })}
 	f, err := a.loadFleet()
 	if err != nil {
-		t.Fatal(err)
+		o.Fatal(err)
 	}
 	flags := &directoryFlags{app: a, directory: "d.db", keyFile: "key", by: "ann"}
 	in := &importing{app: a, file: "t.csv", checkpoint: "t.csv.checkpoint", format: directory.CSV, fleet: f}
-	err = flags.with(ctx, func(d *desk) error {
+	return flags.with(ctx, func(d *desk) error {
 		_, err := in.run(ctx, d)
 		return err
+	})
+}
+
+// TestTenantImportGoesOn ends an import after some lines have been written, and repeats it.
+func TestTenantImportGoesOn(t *testing.T) {
+	o := newOffice(t)
+	o.must("cell", "open", "eu-1", "--capacity", "100") // without a topology: no shard need hold so many
+	const tenants, first = 56_000, 50_000               // those that are put in order at a time
+	file := o.writeTenants("t.csv", tenants)
+	// The progress of the writing ends it.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	checked := 0
+	err := o.importing(ctx, func(text string) {
+		var n int
+		if _, err := fmt.Sscanf(text, "checked %d lines", &n); err == nil {
+			checked = n
+		}
+		if _, err := fmt.Sscanf(text, "%d of 56000 tenants are there", &n); err == nil && n >= first {
+			cancel()
+		}
 	})
 	if exit := (*exitError)(nil); !errors.As(err, &exit) || exit.code != ExitFailed || !strings.Contains(exit.hint, "the same command goes on") {
 		t.Fatalf("interrupted: %v", err)
 	}
+	if checked != tenants+1 {
+		t.Errorf("it was said that %d lines were checked, want %d", checked, tenants+1)
+	}
 	var at importedTo
-	if found, err := readCheckpoint("t.csv.checkpoint", &at); err != nil || !found || at.Line == 0 || at.Line >= tenants {
+	if found, err := readCheckpoint("t.csv.checkpoint", &at); err != nil || !found || at.Line != first+1 {
 		t.Fatalf("checkpoint %+v, %t, %v", at, found, err)
 	}
-	changed := strings.Replace(file.String(), "t00000,", "t0000x,", 1)
-	o.write("t.csv", changed)
-	o.refused(ExitFound, "of another file", "tenant", "import", "t.csv")
-	o.write("t.csv", file.String())
+	o.write("t.csv", strings.Replace(file, "t00000,", "t0000x,", 1))
+	if code, _, errs := o.run("tenant", "import", "t.csv"); code != ExitFound || !strings.Contains(errs, "of another file") {
+		t.Errorf("another file: status %d, stderr %q", code, errs)
+	}
+	o.write("t.csv", file)
 	code, out, after := o.run("tenant", "import", "t.csv", "--json")
 	if code != ExitDone || !strings.Contains(after, fmt.Sprintf("going on after line %d", at.Line)) {
 		t.Fatalf("status %d, stdout %q, stderr %q", code, out, after)
 	}
-	if r := lines[importReport](o, out)[0]; r.Tenants != tenants || r.Created+r.Present != tenants || r.Present < at.Line-1 {
+	if r := lines[importReport](o, out)[0]; r.Tenants != tenants || r.Created+r.Present != tenants || r.Present < first {
 		t.Errorf("going on after line %d: %+v", at.Line, r)
 	}
 	got := lines[cellReport](o, o.must("cell", "headroom", "--json"))[0]
 	if got.Tenants != tenants || got.Reserved != tenants*1000 {
 		t.Errorf("after both: %+v", got)
+	}
+}
+
+// TestTenantImportIntoAnotherDirectoryOfTheName has a checkpoint of a directory that is gone: going on would
+// leave out all tenants whom it says to be there.
+func TestTenantImportIntoAnotherDirectoryOfTheName(t *testing.T) {
+	o := openOffice(t)
+	o.writeTenants("t.csv", 10)
+	text, err := os.ReadFile("t.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(text)
+	at := importedTo{Line: 6, Operation: "cli-x", SHA256: hex.EncodeToString(sum[:]), Directory: "d.db"}
+	if err := writeCheckpoint("t.csv.checkpoint", at); err != nil {
+		t.Fatal(err)
+	}
+	o.refused(ExitFound, "the directory is another one", "tenant", "import", "t.csv")
+	if err := os.Remove("t.csv.checkpoint"); err != nil {
+		t.Fatal(err)
+	}
+	if out := o.must("tenant", "import", "t.csv"); !strings.HasPrefix(out, "10 tenants: 10 added") {
+		t.Errorf("stdout %q", out)
+	}
+	o.write("t.csv.checkpoint", "{half")
+	o.refused(ExitUsage, "checkpoint", "tenant", "import", "t.csv")
+}
+
+// TestTenantImportOfAFileThatChanges changes the file between its two readings.
+func TestTenantImportOfAFileThatChanges(t *testing.T) {
+	o := openOffice(t)
+	file := o.writeTenants("t.csv", 100)
+	for name, text := range map[string]string{
+		"other tenants": strings.ReplaceAll(file, "\nt", "\nu"), "fewer": file[:len(file)/2], "a bad line": strings.Replace(file, ",1\n", ",much\n", 1),
+	} {
+		o.write("t.csv", file)
+		err := o.importing(t.Context(), func(said string) {
+			if strings.HasPrefix(said, "checked 101 lines") {
+				if err := os.Remove("t.csv"); err != nil { // which is read to its end
+					t.Error(err)
+				}
+				o.write("t.csv", text)
+			}
+		})
+		if exit := (*exitError)(nil); !errors.As(err, &exit) || exit.code != ExitFailed || !strings.Contains(err.Error(), "was changed while") || !strings.Contains(exit.hint, "remove t.csv.checkpoint") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Remove("t.csv.checkpoint"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -230,7 +230,7 @@ listing, in the record that tenant history --operator prints.`,
 			ctx := cmd.Context()
 			states := []directory.State{directory.Placing, directory.Active, directory.Suspended, directory.Moving}
 			if state != "" && !slices.Contains(states, directory.State(state)) {
-				return usagef("--state %s: want one of %v", state, states)
+				return usagef("--state %q: want one of %v", state, states)
 			}
 			return f.with(ctx, func(d *desk) error {
 				what := []string{"tenant list"}
@@ -259,8 +259,8 @@ listing, in the record that tenant history --operator prints.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&cell, "cell", "", "only tenants of this cell")
-	cmd.Flags().StringVar(&state, "state", "", "only tenants in this state: placing, active, suspended or moving")
+	wordVar(cmd.Flags(), &cell, "cell", "", "only tenants of this cell")
+	wordVar(cmd.Flags(), &state, "state", "", "only tenants in this state: placing, active, suspended or moving")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd
 }

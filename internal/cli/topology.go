@@ -1,13 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -90,11 +92,11 @@ func versionArg(args []string) (uint64, error) {
 	if len(args) < 2 {
 		return 0, nil
 	}
-	v, err := strconv.ParseUint(args[1], 10, 64)
-	if err != nil || v == 0 {
-		return 0, usagef("%q is no version of a topology: write a whole number from 1", args[1])
+	var v counted
+	if err := v.Set(args[1]); err != nil {
+		return 0, usagef("%q is no version of a topology: %w", args[1], err)
 	}
-	return v, nil
+	return uint64(v), nil
 }
 
 func (f *directoryFlags) printTopologies(all []directory.Topology, asJSON bool) error {
@@ -113,7 +115,7 @@ func (f *directoryFlags) printTopologies(all []directory.Topology, asJSON bool) 
 		if t.Retired {
 			state = "retired"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%s\t%s\n", t.Version, t.Scheme, len(t.Shards), sizesText(t.KBySize), t.KeyVersion, t.Tenants, t.Published.Format(time.RFC3339), state)
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%s\t%s\n", t.Version, t.Scheme, len(t.Shards), shown(sizesText(t.KBySize)), shown(t.KeyVersion), t.Tenants, t.Published.Format(time.RFC3339), state)
 	}
 	return w.Flush()
 }
@@ -146,16 +148,16 @@ type draft struct {
 }
 
 func (p *draft) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.file, "file", "", "take the topology from this JSON file, as topology show --json prints one, instead of the fleet")
+	wordVar(cmd.Flags(), &p.file, "file", "", "take the topology from this JSON file, as topology show --json prints one, instead of the fleet")
 	cmd.Flags().StringSliceVar(&p.drain, "drain", nil, "shards that the topology names but places nobody on")
 	cmd.Flags().StringSliceVar(&p.without, "without", nil, "shards of the fleet's cell that the topology does not name")
 }
 
 // next is the topology that comes after the cell's, by the fleet or the file.
 func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *directory.Topology) (directory.Topology, error) {
-	t := directory.Topology{Cell: c.Name, Scheme: placement.Scheme(f.Placement.Scheme), KeyVersion: "1", KBySize: map[string]int{"": f.Placement.PerTenant}}
+	t := directory.Topology{Cell: c.Name, Scheme: placement.Scheme(f.Placement.Scheme), MaxShared: f.Placement.MaxShared, KeyVersion: "1", KBySize: map[string]int{"": f.Placement.PerTenant}}
 	if previous != nil {
-		t.KeyVersion, t.MaxShared, t.Slots = previous.KeyVersion, previous.MaxShared, previous.Slots
+		t.KeyVersion = previous.KeyVersion
 	}
 	for size, s := range f.Placement.Sizes {
 		t.KBySize[size] = s.PerTenant
@@ -164,15 +166,10 @@ func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *dire
 		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
 	}
 	if p.file != "" {
-		text, err := os.ReadFile(p.file)
-		if err != nil {
+		var err error
+		if t, err = readTopology(p.file); err != nil {
 			return t, usagef("--file: %w", err)
 		}
-		var read shownTopology
-		if err := json.Unmarshal(text, &read); err != nil {
-			return t, usagef("--file %s: %w", p.file, err)
-		}
-		t = read.Topology
 		if t.Cell != "" && t.Cell != c.Name {
 			return t, usagef("--file %s has a topology of cell %q, not %q", p.file, t.Cell, c.Name)
 		}
@@ -193,7 +190,28 @@ func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *dire
 			return t, usagef("--without %s: cell %q has no such shard", id, c.Name)
 		}
 	}
-	return t, physical(f, c, t)
+	if err := physical(f, c, t); err != nil || p.file != "" && t.Slots > 0 {
+		return t, err
+	}
+	return t.WithSlots()
+}
+
+// readTopology reads one topology as topology show --json prints it, and nothing else.
+func readTopology(file string) (directory.Topology, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return directory.Topology{}, err
+	}
+	var read shownTopology
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields() // a slip is not to be a default
+	if err := d.Decode(&read); err != nil {
+		return directory.Topology{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return directory.Topology{}, fmt.Errorf("%s: something follows the topology; want one alone", file)
+	}
+	return read.Topology, nil
 }
 
 // physical refuses a topology that names a shard which the fleet does not have, or two shards that are one.
@@ -231,12 +249,7 @@ have, a shard that is not in the fleet. With 3: no difference to the newest vers
 shard which a topology still names, and one that dropped a zone of the cell or has them in another order.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.create = true
-			fleet, err := f.loadFleet()
-			if err != nil {
-				return err
-			}
-			cell, err := fleetCell(fleet, args[0])
+			fleet, cell, err := f.stamped(args[0])
 			if err != nil {
 				return err
 			}
@@ -259,6 +272,9 @@ shard which a topology still names, and one that dropped a zone of the cell or h
 				if newest != nil && same(*newest, next) && d.operation != f.operation {
 					return foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version)
 				}
+				if err := d.hasKey(ctx, newest, next); err != nil {
+					return err
+				}
 				if err := d.extend(ctx, cell); err != nil {
 					return err
 				}
@@ -276,6 +292,18 @@ shard which a topology still names, and one that dropped a zone of the cell or h
 	p.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// hasKey refuses a topology by another version of the placement key than the one before, when the cell has
+// none of that version: nobody could be placed by it. Whether it has is not asked where no key is given.
+func (d *desk) hasKey(ctx context.Context, newest *directory.Topology, next directory.Topology) error {
+	if newest == nil || newest.KeyVersion == next.KeyVersion || d.keyed(ctx) != nil {
+		return nil
+	}
+	if _, err := d.placer(ctx, next); err != nil {
+		return hint(usagef("topology %d is by version %q of the placement key: %w", next.Version, next.KeyVersion, err), "give the cell that key first, or take version %q", newest.KeyVersion)
+	}
+	return nil
 }
 
 func versionOf(t *directory.Topology) uint64 {

@@ -15,7 +15,7 @@ func TestCells(t *testing.T) {
 	for words, args := range map[string][]string{
 		"--capacity must be given":        {"open", "eu-1"},
 		"--capacity must be given ":       {"open", "eu-1", "--capacity", "0"},
-		"want 0 to":                       {"open", "eu-1", "--capacity", "-3"},
+		"want a number in decimal":        {"open", "eu-1", "--capacity", "-3"},
 		"headroom 91 %":                   {"open", "eu-1", "--capacity", "1", "--keep-free", "91"},
 		`cell "eu-9" is not in the fleet`: {"open", "eu-9", "--capacity", "1"},
 		"accepts 1 arg":                   {"open", "--capacity", "1"},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -187,33 +186,6 @@ func staleOrExists(before Entry) error {
 		return ErrExists
 	}
 	return ErrStale
-}
-
-// attempts is how often a batch is offered to a busy home: with waits that double from firstWait up to
-// maxWait and are shortened at random, about ten seconds in all.
-const (
-	attempts  = 12
-	firstWait = 10 * time.Millisecond
-	maxWait   = 2 * time.Second
-)
-
-// write writes a batch and comes again while the home is busy.
-func (d *Directory) write(ctx context.Context, b Batch) error {
-	wait := firstWait
-	for try := 1; ; try++ {
-		err := d.home.Write(ctx, b)
-		if try == attempts || !errors.Is(err, ErrBusy) {
-			return err
-		}
-		timer := time.NewTimer(rand.N(wait) + 1)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		wait = min(2*wait, maxWait)
-	}
 }
 
 // History returns up to limit changes of a tenant with epochs above after, oldest first.

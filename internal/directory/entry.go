@@ -14,11 +14,14 @@ import (
 const (
 	maxTenant    = 128  // bytes
 	maxOperation = 128  // bytes
-	maxPins      = 31   // a change of all pins moves two counters for each, within MaxDeltas; a subset is far smaller
 	maxName      = 16   // bytes of a cell's, shard's or size class's name, as the fleet allows
 	maxBy        = 128  // bytes
 	maxWhy       = 1024 // bytes
 )
+
+// MaxPins is how many pins a tenant has at most: a change of all of them, to as many others, moves
+// MaxDeltas counters of the cell.
+const MaxPins = 31
 
 // State is where a tenant is in its life.
 //
@@ -107,8 +110,8 @@ func Check(e Entry) error {
 		return invalid("state %q: want %s, %s, %s or %s", e.State, Placing, Active, Suspended, Moving)
 	case e.Size != "" && !name(e.Size):
 		return invalid("size class %q: want a name of at most %d characters", e.Size, maxName)
-	case len(e.Pins) > maxPins:
-		return invalid("%d pins: want at most %d", len(e.Pins), maxPins)
+	case len(e.Pins) > MaxPins:
+		return invalid("%d pins: want at most %d, which is how many can be changed at once", len(e.Pins), MaxPins)
 	case e.Load < 0 || e.Load > MaxRate:
 		return invalid("load %v: want 0 to %v requests per second", e.Load, MaxRate)
 	case !validOperation(e.Operation):

@@ -97,9 +97,12 @@ func (r *Residence) SignUp(ctx context.Context, s SignUp, c Change) (Entry, erro
 	if err != nil {
 		return Entry{}, err
 	}
-	if now, err := r.Get(ctx, s.Tenant); err != nil {
+	var now Entry
+	err = untilFree(ctx, func() (err error) { now, err = r.Get(ctx, s.Tenant); return err })
+	if err != nil {
 		return Entry{}, err
-	} else if now.State != Placing {
+	}
+	if now.State != Placing {
 		return now, nil // a repetition, after all was done
 	}
 	return r.complete(ctx, e, c)

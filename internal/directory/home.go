@@ -15,10 +15,15 @@ import (
 const (
 	MaxRecord = 400_000 // bytes of one record as Op.Size counts them; DynamoDB takes 400 KiB
 	MaxOps    = 100     // operations in one batch
-	MaxDeltas = 50      // counters in one operation; DynamoDB takes 300 operators in an expression, and a delta has four
 	maxPart   = 2048    // bytes
 	maxSort   = 1024    // bytes
 )
+
+// MaxDeltas is how many counters one operation moves at most: as many as the change of a tenant with all
+// the pins that it may have, to as many others, and of its load. DynamoDB takes 300 operators in an
+// expression, of which a delta has four (attribute_not_exists, OR, BETWEEN, and the AND in front), and
+// 4 KiB, of which a delta has 61 bytes: there is room for 67.
+const MaxDeltas = 2*MaxPins + 1
 
 // Key names a record. Records of one part lie together, in the order of the bytes of Sort. The family of
 // a record is Sort up to its first '#'.

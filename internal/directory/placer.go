@@ -86,13 +86,14 @@ func (p *Placer) Subset(e Entry) ([]string, error) {
 	if len(e.Pins) > 0 {
 		return slices.Clone(e.Pins), nil
 	}
-	var shards []string
-	indices, err := p.bySize[e.Size].Append(nil, placement.Tenant{ID: e.Tenant, Slot: e.Slot})
+	var room [8]int // of most subsets; the router comes here with every request
+	at, err := p.bySize[e.Size].Append(room[:0], placement.Tenant{ID: e.Tenant, Slot: e.Slot})
 	if err != nil {
 		return nil, fmt.Errorf("%w: tenant %q by topology %d of cell %q: %w", ErrInvalid, e.Tenant, p.topology.Version, p.topology.Cell, err)
 	}
-	for _, i := range indices {
-		shards = append(shards, p.shards[i])
+	shards := make([]string, len(at))
+	for i, n := range at {
+		shards[i] = p.shards[n]
 	}
 	return shards, nil
 }

@@ -23,7 +23,9 @@ var ErrNoHeadroom = errors.New("no cell has headroom: stamp a new one first")
 // Place writes the first entry of a tenant, in state placing, on the open cell that has the most
 // headroom left after adding it, and reserves its load there in the same batch. Nothing is changed with
 // an error: ErrNoHeadroom, ErrNoSlot, ErrExists. Repeated under its operation id it returns the entry
-// that it wrote, whichever cell would be chosen now.
+// that it wrote, whichever cell would be chosen now. Sign-ups at once contend for the record of the cell;
+// each goes on until it is written or refused for one of these causes. ErrBusy comes only with the end of
+// the context, or after about a minute when that has no deadline.
 func (d *Directory) Place(ctx context.Context, s SignUp, c Change) (Entry, error) {
 	fail := func(err error) (Entry, error) { return Entry{}, fmt.Errorf("sign up tenant %q: %w", s.Tenant, err) }
 	probe := Entry{Tenant: s.Tenant, Cell: "-", State: Placing, Size: s.Size, Load: s.Load, Operation: c.Operation}
@@ -37,10 +39,13 @@ func (d *Directory) Place(ctx context.Context, s SignUp, c Change) (Entry, error
 		if err := ctx.Err(); err != nil {
 			return fail(err)
 		}
-		e, t, err := d.choose(ctx, s, c)
+		var e Entry
+		var t taking
+		err := untilFree(ctx, func() (err error) { e, t, err = d.choose(ctx, s, c); return err })
 		if errors.Is(err, ErrNoHeadroom) || errors.Is(err, ErrNoSlot) {
 			// A tenant that is there already is told so, and a repetition of its success.
-			if _, getErr := d.Get(ctx, s.Tenant); getErr == nil {
+			getErr := untilFree(ctx, func() error { _, err := d.Get(ctx, s.Tenant); return err })
+			if getErr == nil {
 				return d.placed(ctx, s, c)
 			} else if !errors.Is(getErr, ErrNotFound) {
 				return fail(getErr)
@@ -65,7 +70,8 @@ func (d *Directory) Place(ctx context.Context, s SignUp, c Change) (Entry, error
 
 // placed returns the first entry of a tenant when this operation wrote it for this sign-up.
 func (d *Directory) placed(ctx context.Context, s SignUp, c Change) (Entry, error) {
-	lines, err := d.History(ctx, s.Tenant, 0, 1)
+	var lines []Logged
+	err := untilFree(ctx, func() (err error) { lines, err = d.History(ctx, s.Tenant, 0, 1); return err })
 	switch {
 	case err != nil:
 		return Entry{}, err

@@ -123,6 +123,17 @@ func (t Topology) Check(zones []string) error {
 	return nil
 }
 
+// WithSlots is the topology with as many slots as its scheme has with these shards: none where it does not
+// place by slot. ErrInvalid when the scheme refuses the shards.
+func (t Topology) WithSlots() (Topology, error) {
+	p, err := t.Placer([]byte{0}) // the key does not matter to their number
+	if err != nil {
+		return Topology{}, fmt.Errorf("%w: topology %d of cell %q: %w", ErrInvalid, t.Version, t.Cell, err)
+	}
+	t.Slots = p.Slots()
+	return t, nil
+}
+
 func decodeTopology(r Record) (Topology, error) {
 	var t Topology
 	if err := decode(r, &t); err != nil {

@@ -3,6 +3,7 @@ package directory
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -23,7 +25,7 @@ const (
 	// CSV begins with a line that names the columns, in any order, of columns. A field with a comma or a
 	// quotation mark stands in quotation marks; no field has a line break.
 	CSV FileFormat = "csv"
-	// JSONLines has an Entry as JSON on each line, which names no other fields.
+	// JSONLines has an Entry as a JSON object on each line, which names no other fields and none twice.
 	JSONLines FileFormat = "jsonl"
 )
 
@@ -112,55 +114,90 @@ type Line struct {
 
 // ReadEntries reads a file. Bad lines come with their fault, and reading goes on; empty ones do not come.
 // An error, with the line where it happened, is the end: the file cannot be read on, or its first line does
-// not name columns. A line without a state gives an active tenant.
+// not name columns. A byte order mark at the beginning is left out, and a line may end as on Windows. A line
+// without a state gives an active tenant.
 func ReadEntries(r io.Reader, f FileFormat) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		lines := bufio.NewScanner(r)
-		lines.Buffer(make([]byte, 0, 4096), maxLine)
-		number := 0
+		lines := lineReader{buffer: bufio.NewReaderSize(r, maxLine)}
 		parse := parseJSON
 		switch f {
 		case JSONLines:
 		case CSV:
-			number++
-			lines.Scan()
-			var err error
-			if parse, err = header(lines.Text()); err != nil {
-				yield(Line{Number: number}, errors.Join(err, lines.Err()))
+			text, err := lines.next()
+			if err == nil {
+				parse, err = header(string(text))
+			}
+			if err != nil {
+				yield(Line{Number: 1}, fmt.Errorf("the line with the names of the columns: %w", err))
 				return
 			}
 		default:
 			yield(Line{}, fmt.Errorf("file format %q: want %s or %s", f, CSV, JSONLines))
 			return
 		}
-		for lines.Scan() {
-			number++
-			text := lines.Bytes()
-			if len(bytes.TrimSpace(text)) == 0 {
+		for {
+			text, err := lines.next()
+			line := Line{Number: lines.number}
+			switch {
+			case err == io.EOF:
+				return
+			case errors.Is(err, errLong):
+				line.Fault = err
+			case err != nil:
+				yield(line, err)
+				return
+			case len(text) == 0, f == JSONLines && len(bytes.TrimSpace(text)) == 0:
 				continue
+			default:
+				line.Entry, line.Fault = parse(text)
 			}
-			line := Line{Number: number}
-			if line.Entry, line.Fault = parse(text); line.Fault == nil && line.Entry.State == "" {
+			if line.Fault == nil && line.Entry.State == "" {
 				line.Entry.State = Active
 			}
 			if !yield(line, nil) {
 				return
 			}
 		}
-		if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-			yield(Line{Number: number + 1}, fmt.Errorf("line %d has more than %d bytes: this is no file of tenants", number+1, maxLine))
-		} else if err != nil {
-			yield(Line{Number: number + 1}, err)
-		}
 	}
+}
+
+// errLong is the fault of a line that is passed over.
+var errLong = fmt.Errorf("it has more than %d bytes, which no tenant takes", maxLine)
+
+// lineReader reads lines of up to maxLine bytes.
+type lineReader struct {
+	buffer *bufio.Reader // of maxLine bytes
+	number int           // of the line that was read last, from 1
+}
+
+// next is the next line, without its end, until it is called again. io.EOF after the last.
+func (l *lineReader) next() ([]byte, error) {
+	l.number++
+	text, err := l.buffer.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = l.buffer.ReadSlice('\n')
+		}
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		return nil, errLong
+	}
+	if err != nil && (err != io.EOF || len(text) == 0) {
+		return nil, err
+	}
+	if l.number == 1 {
+		text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	}
+	return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r")), nil
 }
 
 // header reads the first line of CSV and returns what reads the others.
 func header(text string) (func([]byte) (Entry, error), error) {
 	split := splitter()
-	names, err := split(strings.TrimPrefix(text, "\ufeff")) // a spreadsheet's byte order mark
+	names, err := split(text)
 	if err != nil {
-		return nil, fmt.Errorf("the line with the names of the columns: %w", err)
+		return nil, err
 	}
 	var known []string
 	for _, c := range columns {
@@ -170,12 +207,12 @@ func header(text string) (func([]byte) (Entry, error), error) {
 	for i, name := range names {
 		at := slices.Index(known, name)
 		if at < 0 || slices.Index(names, name) < i {
-			return nil, fmt.Errorf("the first line names column %q: want each once, of %s", name, strings.Join(known, ","))
+			return nil, fmt.Errorf("it names column %q: want each once, of %s", name, strings.Join(known, ","))
 		}
 		chosen[i] = columns[at]
 	}
 	if !slices.Contains(names, "tenant") {
-		return nil, errors.New("the first line names no column tenant")
+		return nil, errors.New("it names no column tenant")
 	}
 	return func(text []byte) (Entry, error) {
 		fields, err := split(string(text))
@@ -212,17 +249,84 @@ func splitter() func(string) ([]string, error) {
 }
 
 func parseJSON(text []byte) (Entry, error) {
-	if !utf8.Valid(text) { // the decoder would mend it
+	if !utf8.Valid(text) || halfPair(text) { // the decoder would mend it, and so make it another's id
 		return Entry{}, errors.New("it is not UTF-8")
 	}
-	var e Entry
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
+	if err := checkFields(text); err != nil {
 		return Entry{}, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return Entry{}, errors.New("more than one JSON value stands on the line")
+	var e Entry
+	if err := json.Unmarshal(text, &e); err != nil {
+		return Entry{}, err
 	}
+	e.Created, e.Updated = e.Created.UTC(), e.Updated.UTC()
 	return e, nil
+}
+
+// checkFields says what is wrong with the names in a JSON object, of which the decoder takes any case, and
+// the last of two.
+func checkFields(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return fmt.Errorf("want one JSON object: %w", cmp.Or(err, errors.New("it is something else")))
+	}
+	var seen []string
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		field := name.(string) // of an object
+		switch {
+		case !slices.ContainsFunc(columns, func(c column) bool { return c.name == field }):
+			return fmt.Errorf("unknown field %q", field)
+		case slices.Contains(seen, field):
+			return fmt.Errorf("field %q stands twice", field)
+		}
+		seen = append(seen, field)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("more than one JSON value stands on the line")
+	}
+	return nil
+}
+
+// halfPair says whether JSON has an escape of one half of a surrogate pair without the other.
+func halfPair(text []byte) bool {
+	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); {
+		at := unit(text[i:])
+		switch {
+		case !utf16.IsSurrogate(at):
+			i += 2 // the escaped byte may be another backslash
+		case utf16.DecodeRune(at, unit(text[min(i+6, len(text)):])) == utf8.RuneError:
+			return true
+		default:
+			i += 12
+		}
+		next := bytes.IndexByte(text[min(i, len(text)):], '\\')
+		if next < 0 {
+			return false
+		}
+		i += next
+	}
+	return false
+}
+
+// unit is the code unit that text begins with as an escape, or 0.
+func unit(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
 }

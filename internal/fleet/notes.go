@@ -20,7 +20,6 @@ type Note struct {
 var noEffectYet = map[string]string{
 	"budget":          "plans and reports will check it",
 	"cells[].budget":  "plans and reports will check it",
-	"cells[].tenants": "sign-up will choose cells by it",
 	"shard.capacity":  "plans will size shards by it",
 	"routes[].fanout": "the router sends to one shard so far",
 	"alerts":          "alarms will be sent there",

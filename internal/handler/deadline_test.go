@@ -13,7 +13,6 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
-	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/httpapi"
 	"cellwall.dev/cellwall/internal/sample"
@@ -72,14 +71,14 @@ func TestALateWriteUndoesNothing(t *testing.T) {
 			}
 			return NewWorker(h, quiet())
 		}
-		dir := directorytest.NewStore(t)
-		if _, err := dir.Create(t.Context(), directory.Entry{Tenant: "acme", Cell: "eu-1", State: directory.Active, Topology: 1,
+		dir := directorytest.Fill(t, directory.NewMemory())
+		if _, err := dir.Store("test").Create(t.Context(), directory.Entry{Tenant: "acme", Cell: "eu-1", State: directory.Active, Topology: 1,
 			Operation: "test", Pins: []string{"s02", "s01"}}); err != nil {
 			t.Fatal(err)
 		}
 		engine, err := routing.New(routing.Config{
-			Cell: "eu-1", Scheme: placement.RendezvousV1, Key: []byte("test key"), Shards: []placement.Shard{{ID: "s01", Weight: 1}, {ID: "s02", Weight: 1}}, PerTenant: map[string]int{"": 2},
-			Directory: dir, Routes: []routing.Route{{Path: "/*", Via: routing.ViaLambda}},
+			Cell: "eu-1", Directory: dir, Topologies: dir, Keys: func(context.Context, string, string) ([]byte, error) { return []byte("test key"), nil },
+			Routes: []routing.Route{{Path: "/*", Via: routing.ViaLambda}},
 			Transports: map[string]routing.Transport{routing.ViaLambda: inProcess{
 				"s01": service("s01", &slowOnce{Items: store}), "s02": service("s02", store),
 			}},

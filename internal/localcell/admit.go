@@ -9,10 +9,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	bolterrors "go.etcd.io/bbolt/errors"
-
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -20,36 +19,37 @@ import (
 const minDatabase = 4
 
 // admit enrols the tenants that the directory on disk does not know. ErrDamaged when a database is not
-// whole.
-func (d Dir) admit(ctx context.Context, t Topology, key []byte, tenants []string) (added int, err error) {
+// whole, ErrOtherCell and ErrLostShard when it does not fit the plan.
+func (d Dir) admit(ctx context.Context, p Plan, tenants []string) (admitted Admitted, err error) {
 	for _, name := range []string{fileDirectory, fileItems} {
 		if err := whole(d.file(name)); err != nil {
-			return 0, err
+			return Admitted{}, err
 		}
 	}
 	// A database maps its file into memory and trusts what it finds there: what lacks, or makes no
 	// sense, is a fault or a panic instead of an error.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if p := recover(); p != nil {
-			added, err = 0, fmt.Errorf("%w: %s or %s: %v", ErrDamaged, d.file(fileDirectory), d.file(fileItems), p)
+		if cause := recover(); cause != nil {
+			admitted, err = Admitted{}, fmt.Errorf("%w: %s or %s: %v", ErrDamaged, d.file(fileDirectory), d.file(fileItems), cause)
 		}
 	}()
 	home, err := boltdir.Open(d.file(fileDirectory))
 	if err != nil {
-		return 0, damaged(err)
+		return Admitted{}, damaged(err)
 	}
 	defer func() { err = errors.Join(err, home.Close()) }()
 	dir, err := directory.Open(ctx, home)
 	if err != nil {
-		return 0, err
+		return Admitted{}, err
 	}
 	items, err := boltitems.Open(d.file(fileItems))
 	if err != nil {
-		return 0, damaged(err)
+		return Admitted{}, damaged(err)
 	}
 	defer func() { err = errors.Join(err, items.Close()) }()
-	return enrol(ctx, dir, items.Holds(), key, t, tenants, time.Now())
+	keys := func(_ context.Context, _, version string) ([]byte, error) { return d.key(version) }
+	return enrol(ctx, dir, items.Holds(), keys, p, tenants, time.Now())
 }
 
 // whole refuses a file that can be no database by its size. None at all is fine: a new one is made.
@@ -66,12 +66,10 @@ func whole(path string) error {
 	return nil
 }
 
-// damaged adds ErrDamaged to an error by which bbolt says so in its own words.
+// damaged adds ErrDamaged to an error by which boltfile says so.
 func damaged(err error) error {
-	for _, broken := range []error{bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch} {
-		if errors.Is(err, broken) {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
+	if errors.Is(err, boltfile.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
 }

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"cellwall.dev/cellwall/internal/directory"
+	"github.com/google/go-cmp/cmp"
+
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -81,10 +82,7 @@ func aSecondUpIsRefused(t *testing.T, c *cell) {
 func TestDataAndPlacementSurviveDownAndUp(t *testing.T) {
 	c := up(t)
 	c.wants(http.StatusNoContent, c.token("acme"), "PUT", "/orders/1", "hello")
-	before, err := c.dir.Placement()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := c.subsets()
 	if err := c.dir.Down(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +98,8 @@ func TestDataAndPlacementSurviveDownAndUp(t *testing.T) {
 	if got := c.wants(http.StatusOK, c.token("acme"), "GET", "/orders/1", ""); got != "hello" {
 		t.Errorf("read %q after down and up", got)
 	}
-	after, err := c.dir.Placement()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tenant := range testTenants {
-		if b, a := before.Subset(directory.Entry{Tenant: tenant}), after.Subset(directory.Entry{Tenant: tenant}); b[0] != a[0] || b[1] != a[1] {
-			t.Errorf("%s moved from %v to %v", tenant, b, a)
-		}
+	if diff := cmp.Diff(before, c.subsets()); diff != "" {
+		t.Errorf("tenants moved (-before +after):\n%s", diff)
 	}
 
 	if err := c.dir.Down(t.Context(), true); err != nil {
@@ -116,6 +108,26 @@ func TestDataAndPlacementSurviveDownAndUp(t *testing.T) {
 	if _, err := os.Stat(c.dir.String()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after purge: %v", err)
 	}
+}
+
+// subsets are those of the cell's tenants, as its operator sees them.
+func (c *cell) subsets() map[string][]string {
+	c.t.Helper()
+	r, err := c.dir.residence(c.t.Context(), c.Running)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, tenant := range testTenants {
+		e, err := r.Get(c.t.Context(), tenant)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if all[tenant], err = r.Subset(c.t.Context(), e); err != nil || len(all[tenant]) != 2 {
+			c.t.Fatalf("subset %v of %s, %v", all[tenant], tenant, err)
+		}
+	}
+	return all
 }
 
 func TestAKilledWorkerComesBackAndOthersStay(t *testing.T) {

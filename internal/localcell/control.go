@@ -94,7 +94,7 @@ func (s *supervisor) control(i *issuer.Issuer) http.Handler {
 
 func (s *supervisor) shard(id string) (*child, error) {
 	if _, ok := s.workers[id]; !ok {
-		return nil, fmt.Errorf("%w %q in this cell: want one of %q", errNoShard, id, s.plan.Topology.Shards)
+		return nil, fmt.Errorf("%w %q in this cell: want one of %q", errNoShard, id, s.plan.Shards())
 	}
 	i := slices.IndexFunc(s.children, func(c *child) bool { return c.name == id })
 	return s.children[i], nil

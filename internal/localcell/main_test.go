@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/sample"
@@ -82,11 +83,15 @@ func testPlan(t *testing.T) Plan {
 	return Plan{
 		Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self,
 		Routes: []routing.Route{{Path: "/jobs/*", Via: routing.ViaQueue}, {Path: "/*", Via: routing.ViaLambda}},
-		Topology: Topology{
+		Topology: directory.Topology{
 			Cell: "eu-1", Version: 1, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2}, KeyVersion: "1",
-			Shards: []string{"s01", "s02", "s03"},
+			Shards: []directory.Shard{inUse("s01"), inUse("s02"), inUse("s03")},
 		},
 	}
+}
+
+func inUse(shard string) directory.Shard {
+	return directory.Shard{ID: shard, Weight: 1, State: directory.InUse}
 }
 
 var testTenants = []string{"acme", "globex", "initech", "ümbrella"}

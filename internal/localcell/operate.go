@@ -27,19 +27,28 @@ func (r *Running) Holder() (directory.Holder, error) {
 	return httpdir.NewHolds(r.Store, r.Secret, nil)
 }
 
+// residence is the running cell's directory with its shards' holdings.
+func (d Dir) residence(ctx context.Context, r *Running) (*directory.Residence, error) {
+	home, err := r.Directory()
+	if err != nil {
+		return nil, err
+	}
+	holder, err := r.Holder()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := directory.Open(ctx, home)
+	if err != nil {
+		return nil, err
+	}
+	return directory.NewResidence(dir, holder, func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) }), nil
+}
+
 // Traffic prepares traffic of the first n active tenants of the running cell in d, in the order of their
 // ids, each with its own token; all of them when n is 0. With a shard to break, that is to be broken
 // half-way.
 func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (traffic.Config, error) {
-	placement, err := d.Placement()
-	if err != nil {
-		return traffic.Config{}, err
-	}
-	home, err := r.Directory()
-	if err != nil {
-		return traffic.Config{}, err
-	}
-	store, err := directory.Open(ctx, home)
+	store, err := d.residence(ctx, r)
 	if err != nil {
 		return traffic.Config{}, err
 	}
@@ -73,8 +82,12 @@ func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (tra
 			if e.Cell != r.Cell || e.State != directory.Active {
 				continue
 			}
+			subset, err := store.Subset(ctx, e)
+			if err != nil {
+				return traffic.Config{}, err
+			}
 			ids = append(ids, e.Tenant)
-			c.Tenants = append(c.Tenants, traffic.Tenant{ID: e.Tenant, Subset: placement.Subset(e)})
+			c.Tenants = append(c.Tenants, traffic.Tenant{ID: e.Tenant, Subset: subset})
 		}
 	}
 	if len(ids) < n {

@@ -98,13 +98,12 @@ func processNames(shards []string) []string {
 
 // shardsOnDisk are the shards of the cell in d, as far as its files still tell.
 func (d Dir) shardsOnDisk() []string {
-	var t Topology
+	var older struct{ Shards []string }
 	var p Plan
 	// What cannot be read names no logs, and those stay.
-	_ = d.readJSON(fileTopology, &t)
+	_ = d.readJSON(fileTopology, &older)
 	_ = d.readJSON(filePlan, &p)
-	shards := slices.Concat(t.Shards, p.Topology.Shards)
-	return slices.DeleteFunc(shards, func(id string) bool { return !shardID.MatchString(id) })
+	return slices.DeleteFunc(append(older.Shards, p.Shards()...), func(id string) bool { return !shardID.MatchString(id) })
 }
 
 // shardID keeps what a changed file names from leading out of the directory of logs.

@@ -1,19 +1,17 @@
 package localcell
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,7 +20,6 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/itemhttp"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
-	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/lambda/shardkit/shardkittest"
 )
@@ -36,13 +33,13 @@ func TestNewPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Cell != "eu-1" || len(p.Topology.Shards) != 16 || p.Topology.Shards[6] != "s07" {
-		t.Errorf("by default: cell %s with shards %v", p.Cell, p.Topology.Shards)
+	if p.Cell != "eu-1" || len(p.Shards()) != 16 || p.Shards()[6] != "s07" {
+		t.Errorf("by default: cell %s with shards %v", p.Cell, p.Shards())
 	}
 	if diff := cmp.Diff(map[string]int{"": 2, "whale": 4}, p.Topology.KBySize); diff != "" {
 		t.Errorf("k by size (-want +got):\n%s", diff)
 	}
-	if p, err = NewPlan(f, "eu-canary", "/worker"); err != nil || p.Cell != "eu-canary" || len(p.Topology.Shards) != 4 {
+	if p, err = NewPlan(f, "eu-canary", "/worker"); err != nil || p.Cell != "eu-canary" || len(p.Shards()) != 4 {
 		t.Errorf("by name: %+v, %v", p, err)
 	}
 	if _, err := NewPlan(f, "nowhere", "/worker"); err == nil || !strings.Contains(err.Error(), "eu-canary") {
@@ -50,56 +47,52 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
-func TestAChangedTopologyIsRefused(t *testing.T) {
-	d := Dir{t.TempDir()}
-	plan := testPlan(t)
-	if err := d.settle(plan.Topology); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.settle(testPlan(t).Topology); err != nil {
-		t.Errorf("the same again: %v", err)
-	}
-	for name, change := range map[string]func(*Topology){
-		"cell":        func(t *Topology) { t.Cell = "us-1" },
-		"scheme":      func(t *Topology) { t.Scheme = "hmac/v1" },
-		"shard added": func(t *Topology) { t.Shards = append(t.Shards, "s04") },
-		"order":       func(t *Topology) { t.Shards = []string{"s02", "s01", "s03"} },
-		"k":           func(t *Topology) { t.KBySize = map[string]int{"": 3} },
-		"key":         func(t *Topology) { t.KeyVersion = "2" },
-	} {
-		changed := testPlan(t).Topology
-		change(&changed)
-		if err := d.settle(changed); !errors.Is(err, ErrTopology) {
-			t.Errorf("%s: %v, want %q", name, err, ErrTopology)
-		}
-	}
-}
-
 func TestPlacementKey(t *testing.T) {
 	d := Dir{t.TempDir()}
-	key, err := d.placementKey("1")
+	if _, err := d.key("1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no key yet: %v", err)
+	}
+	if err := d.makeKey(); err != nil {
+		t.Fatal(err)
+	}
+	key, err := d.key("1")
 	if err != nil || len(key) != keyBytes {
 		t.Fatalf("new key: %d bytes, %v", len(key), err)
 	}
-	again, err := d.placementKey("1")
+	if err := d.makeKey(); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	again, err := d.key("1")
 	if err != nil || string(again) != string(key) {
 		t.Errorf("the key changed, %v", err)
 	}
-	if _, err := d.placementKey("2"); err == nil {
+	if _, err := d.key("2"); err == nil {
 		t.Error("a version that is not there was found")
+	}
+	if _, err := d.Key("eu-1", "1"); err == nil {
+		t.Error("a key without a cell")
+	}
+	if err := d.writeJSON(filePlan, testPlan(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Key("eu-1", "1"); err != nil || string(got) != string(key) {
+		t.Errorf("the cell's key: %v", err)
+	}
+	if _, err := d.Key("us-1", "1"); err == nil {
+		t.Error("the key of another cell")
 	}
 	path := d.file(filePlacementKey)
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.placementKey("1"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := d.key("1"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 	for _, text := range []string{"", "{", `{"1":"abcd"}`, `{"1":"` + strings.Repeat("x", 64) + `"}`} {
 		if err := d.write(filePlacementKey, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := d.placementKey("1")
+		_, err := d.key("1")
 		if err == nil {
 			t.Errorf("key file %q is accepted", text)
 		} else if strings.Contains(err.Error(), "xxxx") || strings.Contains(err.Error(), "abcd") {
@@ -108,54 +101,20 @@ func TestPlacementKey(t *testing.T) {
 	}
 }
 
-// TestPlacementIsTheRouters compares the operator's view with the scheme itself.
-func TestPlacementIsTheRouters(t *testing.T) {
+// TestALostKeyIsNotReplaced: under another key every tenant would be placed elsewhere.
+func TestALostKeyIsNotReplaced(t *testing.T) {
 	d := Dir{t.TempDir()}
-	topology := testPlan(t).Topology
-	topology.KBySize["whale"] = 3
-	if err := d.settle(topology); err != nil {
+	if _, err := d.prepare(t.Context(), testPlan(t), testTenants); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Placement(); err == nil {
-		t.Error("placement without a key")
-	}
-	key, err := d.placementKey("1")
-	if err != nil {
+	if err := os.Remove(d.file(filePlacementKey)); err != nil {
 		t.Fatal(err)
 	}
-	p, err := d.Placement()
-	if err != nil {
-		t.Fatal(err)
+	if _, err := d.prepare(t.Context(), testPlan(t), testTenants); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a directory without its key: %v", err)
 	}
-	placer, err := placement.New(placement.Config{Scheme: placement.RendezvousV1, Key: key, Shards: []placement.Shard{{ID: "s01", Weight: 1}, {ID: "s02", Weight: 1}, {ID: "s03", Weight: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for size, k := range map[string]int{"": 2, "whale": 3} {
-		subsets, err := placer.PerTenant(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 50 {
-			tenant := fmt.Sprint("t", i)
-			var want []string
-			indices, err := subsets.Append(nil, placement.Tenant{ID: tenant})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, index := range indices {
-				want = append(want, p.Shards()[index])
-			}
-			if diff := cmp.Diff(want, p.Subset(directory.Entry{Tenant: tenant, Size: size})); diff != "" {
-				t.Fatalf("%s of size %q (-want +got):\n%s", tenant, size, diff)
-			}
-		}
-	}
-	if got := p.Subset(directory.Entry{Tenant: "acme", Pins: []string{"s03"}}); len(got) != 1 || got[0] != "s03" {
-		t.Errorf("pinned: %v", got)
-	}
-	if got := p.Subset(directory.Entry{Tenant: "acme", Size: "huge"}); got != nil {
-		t.Errorf("unknown size class: %v, want nobody as the router does", got)
+	if _, err := os.Stat(d.file(filePlacementKey)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another key was made: %v", err)
 	}
 }
 
@@ -357,94 +316,4 @@ func TestShardsOverTheStoresAddress(t *testing.T) {
 			},
 		}
 	})
-}
-
-// TestEnrolHoldsFirst: whom the directory knows, the shards of the subset hold, and nobody else; whoever was
-// there before stays where the entry says.
-func TestEnrolHoldsFirst(t *testing.T) {
-	d, err := directory.Open(t.Context(), directory.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
-	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer items.Close()
-	key := []byte(strings.Repeat("k", keyBytes))
-	topology := testPlan(t).Topology
-	up := func(tenants ...string) int {
-		added, err := enrol(t.Context(), d, items.Holds(), key, topology, tenants, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return added
-	}
-	if n := up("acme", "beta"); n != 2 {
-		t.Errorf("%d added", n)
-	}
-	residence := directory.NewResidence(d, items.Holds(), func(context.Context, string, string) ([]byte, error) { return key, nil })
-	entry, err := d.Get(t.Context(), "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pinned := entry.Clone()
-	pinned.Pins = []string{"s03"}
-	if _, err := residence.Settle(t.Context(), entry, pinned, directory.Change{Operation: "pin", By: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	if n := up("acme", "beta", "gamma"); n != 1 {
-		t.Errorf("%d added", n)
-	}
-	for _, tenant := range []string{"acme", "beta", "gamma"} {
-		entry, err := d.Get(t.Context(), tenant)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := residence.Subset(t.Context(), entry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, shard := range topology.Shards {
-			_, held, err := items.Held(t.Context(), topology.Cell, shard, tenant)
-			if err != nil || held != slices.Contains(want, shard) {
-				t.Errorf("%s is held by %s: %t, %v; the subset is %v", tenant, shard, held, err, want)
-			}
-		}
-	}
-}
-
-// TestEnrolGivesSlots: under bounded/v1 each tenant gets its own slot and keeps it, and one more than there
-// are is told so.
-func TestEnrolGivesSlots(t *testing.T) {
-	d, err := directory.Open(t.Context(), directory.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
-	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer items.Close()
-	topology := Topology{
-		Cell: "eu-1", Version: 1, Scheme: string(placement.BoundedV1), KBySize: map[string]int{"": 2}, KeyVersion: "1", MaxShared: 1,
-		Shards: []string{"s01", "s02", "s03", "s04"}, Zones: []string{"a", "b", "a", "b"},
-	}
-	up := func(tenants ...string) (int, error) {
-		return enrol(t.Context(), d, items.Holds(), []byte("key"), topology, tenants, time.Now())
-	}
-	if n, err := up("t1", "t2"); n != 2 || err != nil {
-		t.Fatalf("%d added, %v", n, err)
-	}
-	if n, err := up("t3", "t2", "t1", "t4"); n != 2 || err != nil {
-		t.Fatalf("%d added, %v", n, err)
-	}
-	for tenant, slot := range map[string]uint64{"t1": 1, "t2": 2, "t3": 3, "t4": 4} {
-		if e, err := d.Get(t.Context(), tenant); err != nil || e.Slot != slot {
-			t.Errorf("%s has slot %d, %v; want %d", tenant, e.Slot, err, slot)
-		}
-	}
-	if _, err := up("t5"); err == nil || !strings.Contains(err.Error(), "the 4 that this placement has") {
-		t.Errorf("a fifth tenant of four slots: %v", err)
-	}
 }

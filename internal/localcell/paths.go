@@ -14,7 +14,7 @@ const (
 	fileLock         = "lock"          // held by the supervisor while the cell runs
 	fileRunning      = "running.json"  // addresses, processes and secrets of the running cell
 	filePlan         = "plan.json"     // what the supervisor is to run
-	fileTopology     = "topology.json" // how the cell places its tenants
+	fileTopology     = "topology.json" // of a version that kept there what is published in the directory now
 	filePlacementKey = "placement-key" // {version: hex}
 	fileIssuerKey    = "issuer-key.pem"
 	fileStore        = "store.json"  // the store process's secrets

@@ -15,7 +15,6 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
-	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
@@ -63,13 +62,10 @@ func RunRouter(ctx context.Context, d Dir) error {
 	if err != nil {
 		return err
 	}
-	key, err := d.placementKey(settings.Plan.Topology.KeyVersion)
-	if err != nil {
-		return err
-	}
-	counters := newCounting(settings.Plan.Topology.Shards)
+	counters := newCounting(settings.Plan.Shards())
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	front, err := newFront(settings, key, counters, log)
+	keys := func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) }
+	front, err := newFront(settings, keys, counters, log)
 	if err != nil {
 		return err
 	}
@@ -90,7 +86,7 @@ func RunRouter(ctx context.Context, d Dir) error {
 }
 
 // newFront puts the same engine together that the router function on AWS runs.
-func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger) (http.Handler, error) {
+func newFront(s routerSettings, keys directory.Keys, counters *counting, log *slog.Logger) (http.Handler, error) {
 	home, err := httpdir.NewClient(s.Store, s.StoreSecret, &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
 	})
@@ -103,10 +99,9 @@ func newFront(s routerSettings, key []byte, counters *counting, log *slog.Logger
 		}
 		return "", fmt.Errorf("no process serves shard %q", shard)
 	}, http.Header{shardkit.HeaderSecret: {s.WorkerSecret}})
+	served := &lookup{home: home}
 	engine, err := routing.New(routing.Config{
-		Cell: s.Plan.Cell, Scheme: placement.Scheme(s.Plan.Topology.Scheme), Key: key,
-		Shards: s.Plan.Topology.placed(), PerTenant: s.Plan.Topology.KBySize, MaxShared: s.Plan.Topology.MaxShared,
-		Directory: &lookup{home: home}, Routes: s.Plan.Routes,
+		Cell: s.Plan.Cell, Directory: served, Topologies: served, Keys: keys, Routes: s.Plan.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaHTTP:   workers,
 			routing.ViaLambda: workers, // the worker's HTTP main does what its Lambda main does
@@ -133,15 +128,31 @@ type lookup struct {
 
 // Get implements routing.Directory.
 func (l *lookup) Get(ctx context.Context, tenant string) (directory.Entry, error) {
-	d := l.dir.Load()
-	if d == nil {
-		var err error
-		if d, err = directory.Open(ctx, l.home); err != nil {
-			return directory.Entry{}, err
-		}
-		l.dir.Store(d)
+	d, err := l.open(ctx)
+	if err != nil {
+		return directory.Entry{}, err
 	}
 	return d.Get(ctx, tenant)
+}
+
+// Topology implements routing.Topologies.
+func (l *lookup) Topology(ctx context.Context, cell string, version uint64) (directory.Topology, error) {
+	d, err := l.open(ctx)
+	if err != nil {
+		return directory.Topology{}, err
+	}
+	return d.Topology(ctx, cell, version)
+}
+
+func (l *lookup) open(ctx context.Context) (*directory.Directory, error) {
+	if d := l.dir.Load(); d != nil {
+		return d, nil
+	}
+	d, err := directory.Open(ctx, l.home)
+	if err == nil {
+		l.dir.Store(d)
+	}
+	return d, err
 }
 
 // noQueue answers for routes that go through a queue, of which a local cell has none.

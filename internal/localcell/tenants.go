@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,58 +22,97 @@ var sampleTenants []byte
 // with the header tenant,load.
 func SampleTenants() io.Reader { return bytes.NewReader(sampleTenants) }
 
-// enrol makes the directory know the cell, its topology, and those of the tenants that it does not know
-// yet, after their shards hold them, and returns their number. Each step that was done before is found
-// done. The key is the topology's. Nobody else may write meanwhile.
-func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, key []byte, t Topology, tenants []string, now time.Time) (added int, err error) {
+// Admitted is what a start found in, and added to, the cell on disk.
+type Admitted struct {
+	Tenants  int    // that were added
+	Topology uint64 // the cell's newest, by which they are placed
+	AsFleet  bool   // the newest topology is what the fleet says
+}
+
+// Errors of a start in a state directory that does not fit the fleet.
+var (
+	ErrOtherCell = errors.New("another cell lies on disk")
+	ErrLostShard = errors.New("the fleet lacks a shard that a topology of the cell on disk names")
+)
+
+// fitting refuses a plan under which tenants of the cell on disk would have no shard.
+func fitting(ctx context.Context, d *directory.Directory, p Plan) error {
+	cells, err := d.Cells(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range cells {
+		if c.Name != p.Cell {
+			return fmt.Errorf("%w: it is %q, not %q", ErrOtherCell, c.Name, p.Cell)
+		}
+	}
+	named, err := d.Named(ctx, p.Cell)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(named)) {
+		if !slices.Contains(p.Shards(), id) {
+			return fmt.Errorf("%w: shard %q of cell %q, in version %v", ErrLostShard, id, p.Cell, named[id])
+		}
+	}
+	return nil
+}
+
+// enrol makes the directory know the cell, a topology when it has none, and those of the tenants that it
+// does not know yet, and has the shards of all of the tenants hold them. Each step that was done before is
+// found done. Nobody else may write meanwhile.
+func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, keys directory.Keys, p Plan, tenants []string, now time.Time) (Admitted, error) {
 	change := func(operation string) directory.Change {
 		return directory.Change{Operation: operation, By: "local up", At: now}
 	}
-	cell := directory.Cell{Name: t.Cell, Headroom: directory.DefaultHeadroom}
-	for _, zone := range t.Zones {
-		if !slices.Contains(cell.Zones, zone) {
-			cell.Zones = append(cell.Zones, zone)
-		}
+	if err := fitting(ctx, d, p); err != nil {
+		return Admitted{}, err
 	}
-	if _, err := d.AddCell(ctx, cell, change("local up: add the cell")); err != nil && !errors.Is(err, directory.ErrCellExists) {
-		return 0, err
+	fresh := directory.Cell{Name: p.Cell, Zones: p.zones(), Headroom: directory.DefaultHeadroom}
+	if _, err := d.AddCell(ctx, fresh, change("local up: add the cell")); err != nil && !errors.Is(err, directory.ErrCellExists) {
+		return Admitted{}, err
 	}
-	published := directory.Topology{
-		Cell: t.Cell, Version: t.Version, Scheme: placement.Scheme(t.Scheme), KBySize: t.KBySize, KeyVersion: t.KeyVersion, MaxShared: t.MaxShared,
-	}
-	for _, s := range t.placed() {
-		published.Shards = append(published.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
-	}
-	placer, err := published.Placer(key)
+	cell, err := d.Cell(ctx, p.Cell)
 	if err != nil {
-		return 0, err
+		return Admitted{}, err
 	}
-	published.Slots = placer.Slots()
-	if _, err := d.Topology(ctx, t.Cell, t.Version); errors.Is(err, directory.ErrUnknownTopology) {
-		_, err = d.Publish(ctx, published, change(fmt.Sprintf("local up: publish topology %d", t.Version)))
+	if cell.Topology == 0 {
+		first, err := d.Publish(ctx, p.Topology, change(fmt.Sprintf("local up: publish topology %d", p.Topology.Version)))
 		if err != nil {
-			return 0, err
+			return Admitted{}, err
 		}
-	} else if err != nil {
-		return 0, err
+		cell.Topology = first.Version
+	}
+	newest, err := d.Topology(ctx, p.Cell, cell.Topology)
+	if err != nil {
+		return Admitted{}, err
+	}
+	if _, err := keys(ctx, p.Cell, newest.KeyVersion); err != nil {
+		return Admitted{}, err // before a router starts that could place nobody
 	}
 	entries := make([]directory.Entry, len(tenants))
 	for i, id := range tenants {
-		entries[i] = directory.Entry{Tenant: id, Cell: t.Cell, State: directory.Active, Topology: t.Version}
+		entries[i] = directory.Entry{Tenant: id, Cell: p.Cell, State: directory.Active, Topology: newest.Version}
 	}
-	if published.Slots > 0 {
-		if err := giveSlots(ctx, d, published.Slots, entries); err != nil {
-			return 0, err
+	if newest.Slots > 0 {
+		if err := giveSlots(ctx, d, newest.Slots, entries); err != nil {
+			return Admitted{}, err
 		}
 	}
-	if err := holdNew(ctx, d, holder, key, t, entries); err != nil {
-		return 0, err
+	if err := holdAll(ctx, d, holder, keys, p, entries); err != nil {
+		return Admitted{}, err
 	}
 	enrolled, err := d.Enrol(ctx, entries, change("local up, "+now.UTC().Format(time.RFC3339Nano)))
-	return enrolled.Created, err
+	return Admitted{enrolled.Created, newest.Version, alike(newest, p.Topology)}, err
 }
 
-// giveSlots gives entries the slots that their tenants have, and the others the lowest that nobody has. Slots that were given back lately are left to Enrol to refuse: a local cell gives none back.
+// alike says whether two versions place alike.
+func alike(a, b directory.Topology) bool {
+	return a.Scheme == b.Scheme && a.MaxShared == b.MaxShared && maps.Equal(a.KBySize, b.KBySize) && slices.Equal(a.Shards, b.Shards)
+}
+
+// giveSlots gives entries the slots that their tenants have, and the others the lowest that nobody has.
+// Slots that were given back lately are left to Enrol to refuse: a local cell gives none back by itself.
 func giveSlots(ctx context.Context, d *directory.Directory, slots uint64, entries []directory.Entry) error {
 	had := map[string]uint64{}
 	taken := map[uint64]bool{}
@@ -99,28 +139,33 @@ func giveSlots(ctx context.Context, d *directory.Directory, slots uint64, entrie
 	return nil
 }
 
-// holdNew has the shards hold those of the tenants that the directory does not know yet. The others have
-// entries of their own, by which they are held or not.
-func holdNew(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, key []byte, t Topology, entries []directory.Entry) error {
-	residence := directory.NewResidence(d, holder, func(context.Context, string, string) ([]byte, error) { return key, nil })
+// holdAll has the shards hold the tenants: new ones before the directory knows them, and those that it
+// knows by the entry that stands. A cell of a version without holdings is mended so.
+func holdAll(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, keys directory.Keys, p Plan, entries []directory.Entry) error {
+	residence := directory.NewResidence(d, holder, keys)
 	byShard := map[string][]directory.Holding{}
 	for _, e := range entries {
-		if _, err := d.Get(ctx, e.Tenant); err == nil {
-			continue
-		} else if !errors.Is(err, directory.ErrNotFound) {
+		switch stands, err := d.Get(ctx, e.Tenant); {
+		case errors.Is(err, directory.ErrNotFound):
+			e.Epoch = 1
+		case err != nil:
 			return err
+		case stands.State == directory.Placing:
+			continue // whoever finishes the sign-up has the shards hold it
+		default:
+			e = stands
 		}
 		subset, err := residence.Subset(ctx, e)
 		if err != nil {
 			return err
 		}
 		for _, shard := range subset {
-			byShard[shard] = append(byShard[shard], directory.Holding{Tenant: e.Tenant, Epoch: 1})
+			byShard[shard] = append(byShard[shard], directory.Holding{Tenant: e.Tenant, Epoch: e.Epoch})
 		}
 	}
-	for _, shard := range t.Shards {
+	for _, shard := range p.Shards() {
 		if many := byShard[shard]; len(many) > 0 {
-			if err := holder.HoldMany(ctx, t.Cell, shard, many); err != nil {
+			if err := holder.HoldMany(ctx, p.Cell, shard, many); err != nil {
 				return err
 			}
 		}

@@ -27,20 +27,21 @@ const (
 
 // Up starts the cell of the plan, detached from this process, and returns when every process answers.
 // self is the command line that runs the hidden commands of `cellwall local`. Tenants, given by their ids,
-// that the directory does not know are added to it; added is their number.
-func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string) (r *Running, added int, err error) {
+// that the directory does not know are added to it. ErrOtherCell and ErrLostShard when the cell on disk does
+// not fit the plan.
+func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string) (r *Running, admitted Admitted, err error) {
 	if info, err := os.Stat(plan.Worker); err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", ErrWorker, err)
+		return nil, admitted, fmt.Errorf("%w: %w", ErrWorker, err)
 	} else if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-		return nil, 0, fmt.Errorf("%w: %s is not an executable file", ErrWorker, plan.Worker)
+		return nil, admitted, fmt.Errorf("%w: %s is not an executable file", ErrWorker, plan.Worker)
 	}
 	fresh, err := d.create()
 	if err != nil {
-		return nil, 0, err
+		return nil, admitted, err
 	}
 	lock, err := d.lock()
 	if err != nil {
-		return nil, 0, err
+		return nil, admitted, err
 	}
 	defer func() {
 		if err != nil && fresh {
@@ -49,16 +50,16 @@ func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string)
 		err = errors.Join(err, lock.Release()) // the supervisor has it, too, unless the start failed
 	}()
 	if err := d.sweep(); err != nil {
-		return nil, 0, err
+		return nil, admitted, err
 	}
-	if added, err = d.prepare(ctx, plan, tenants); err != nil {
-		return nil, 0, err
+	if admitted, err = d.prepare(ctx, plan, tenants); err != nil {
+		return nil, admitted, err
 	}
-	if err := d.launch(ctx, lock, plan.Topology.Shards, self); err != nil {
-		return nil, 0, err
+	if err := d.launch(ctx, lock, plan.Shards(), self); err != nil {
+		return nil, admitted, err
 	}
 	r, err = d.Find()
-	return r, added, err
+	return r, admitted, err
 }
 
 // undo removes what a failed first start has made, so that the next one begins anew. What the guard is
@@ -129,13 +130,9 @@ func end(processes []proc.Process) error {
 }
 
 // prepare writes down all that the supervisor starts from.
-func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added int, err error) {
-	if err := d.settle(plan.Topology); err != nil {
-		return 0, err
-	}
-	key, err := d.placementKey(plan.Topology.KeyVersion)
-	if err != nil {
-		return 0, err
+func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (admitted Admitted, err error) {
+	if err := d.makeKey(); err != nil {
+		return admitted, err
 	}
 	if text, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
 		key, err := issuer.NewKey()
@@ -143,17 +140,17 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (added in
 			err = d.write(fileIssuerKey, key)
 		}
 		if err != nil {
-			return 0, err
+			return admitted, err
 		}
 	} else if err != nil {
-		return 0, fmt.Errorf("the issuer's key: %w", err)
+		return admitted, fmt.Errorf("the issuer's key: %w", err)
 	} else if _, err := issuer.ParseKey(text); err != nil {
-		return 0, fmt.Errorf("%w: %s: %w", ErrDamaged, d.file(fileIssuerKey), err)
+		return admitted, fmt.Errorf("%w: %s: %w", ErrDamaged, d.file(fileIssuerKey), err)
 	}
-	if added, err = d.admit(ctx, plan.Topology, key, tenants); err != nil {
-		return added, err
+	if admitted, err = d.admit(ctx, plan, tenants); err != nil {
+		return admitted, err
 	}
-	return added, d.writeJSON(filePlan, plan)
+	return admitted, errors.Join(d.writeJSON(filePlan, plan), d.remove(fileTopology))
 }
 
 // launch starts the supervisor, hands it the lock, and waits for its report.

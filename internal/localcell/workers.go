@@ -101,7 +101,7 @@ func (s *supervisor) addProcesses() error {
 		return port, err
 	}
 	s.workers = map[string]*worker{}
-	for _, shard := range s.plan.Topology.Shards {
+	for _, shard := range s.plan.Shards() {
 		w := &worker{}
 		s.workers[shard] = w
 		s.add(shard, func() *exec.Cmd { return s.workerCommand(shard, w, free) }, func(ctx context.Context) error {

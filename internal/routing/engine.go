@@ -7,28 +7,23 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
-	"cellwall.dev/cellwall/internal/placement"
 )
 
-// Config is what an Engine is made of. All but MaxShared and the last four fields are needed.
+// Config is what an Engine is made of. All but the last four fields are needed.
 type Config struct {
 	Cell       string               // the cell that this router belongs to
-	Scheme     placement.Scheme     // of the whole cell
-	Key        []byte               // the cell's placement key
-	Shards     []placement.Shard    // of the cell, in the order of the fleet
-	MaxShared  int                  // the most shards that two tenants share, under bounded/v1
-	PerTenant  map[string]int       // shards per tenant by size class, "" for the default; 1 to len(Shards)
 	Directory  Directory            // asked for every request
+	Topologies Topologies           // asked once for each version that an entry names
+	Keys       directory.Keys       // asked once for each topology that computes a subset
 	Routes     []Route              // the first that matches wins
 	Transports map[string]Transport // by Route.Via
 	Timeout    time.Duration        // for one request, both attempts together
 
-	// LookUp is the time for one reading of the directory, 1 s by default. A directory that hangs must not
-	// hold what other requests wait for.
+	// LookUp is the time for one reading of an entry, of a topology or of a key, 1 s by default. A directory
+	// that hangs must not hold what other requests wait for.
 	LookUp time.Duration
 
 	Now     func() time.Time // default time.Now
@@ -59,10 +54,10 @@ type Attempt struct {
 
 // Engine routes requests by the rules of this package. It is safe for concurrent use.
 type Engine struct {
-	config  Config
-	subsets map[string]placement.Subsets // by size class
-	routes  routes
-	health  *health
+	config Config
+	places places
+	routes routes
+	health *health
 }
 
 // New checks a configuration. After that, serving cannot meet a broken one.
@@ -76,18 +71,14 @@ func New(c Config) (*Engine, error) {
 			return nil, fmt.Errorf("routes go via %s, for which there is no transport", r.via)
 		}
 	}
-	if c.Cell == "" || c.Directory == nil || c.Timeout <= 0 {
-		return nil, errors.New("a router needs a cell, a directory and a time limit")
+	if c.Cell == "" || c.Directory == nil || c.Topologies == nil || c.Keys == nil || c.Timeout <= 0 {
+		return nil, errors.New("a router needs a cell, a directory, topologies, placement keys and a time limit")
 	}
 	if c.LookUp < 0 {
 		return nil, fmt.Errorf("%v to look a tenant up: want more than nothing", c.LookUp)
 	}
 	if c.LookUp == 0 {
 		c.LookUp = defaultLookUp
-	}
-	subsets, err := newSubsets(c)
-	if err != nil {
-		return nil, err
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -98,36 +89,8 @@ func New(c Config) (*Engine, error) {
 	if c.Observe == nil {
 		c.Observe = func(Outcome) {}
 	}
-	c.Shards, c.Transports = slices.Clone(c.Shards), maps.Clone(c.Transports)
-	ids := make([]string, len(c.Shards))
-	for i, s := range c.Shards {
-		ids[i] = s.ID
-	}
-	return &Engine{config: c, subsets: subsets, routes: rs, health: newHealth(ids, c.Now, c.Pick)}, nil
-}
-
-// newSubsets prepares the scheme for every size class.
-func newSubsets(c Config) (map[string]placement.Subsets, error) {
-	most := 0
-	for _, k := range c.PerTenant {
-		most = max(most, k)
-	}
-	placer, err := placement.New(placement.Config{
-		Scheme: c.Scheme, Key: c.Key, Shards: c.Shards, MaxShared: c.MaxShared, MaxPerTenant: most,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := c.PerTenant[""]; !ok {
-		return nil, errors.New(`shards per tenant: the default class "" is missing`)
-	}
-	subsets := make(map[string]placement.Subsets, len(c.PerTenant))
-	for class, k := range c.PerTenant {
-		if subsets[class], err = placer.PerTenant(k); err != nil {
-			return nil, fmt.Errorf("size class %q: %w", class, err)
-		}
-	}
-	return subsets, nil
+	c.Transports = maps.Clone(c.Transports)
+	return &Engine{config: c, places: newPlaces(c), routes: rs, health: newHealth(c.Now, c.Pick)}, nil
 }
 
 // Serve answers one request of a tenant, whose id the caller took from a verified token; "" means that
@@ -178,7 +141,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 	if refusal != nil {
 		return refusal
 	}
-	order, refusal := s.order(entry)
+	order, refusal := s.order(ctx, entry)
 	if refusal != nil {
 		return refusal
 	}
@@ -193,7 +156,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 			if refusal = s.admit(fresh); refusal != nil {
 				return refusal
 			}
-			if order, refusal = s.order(fresh); refusal != nil {
+			if order, refusal = s.order(ctx, fresh); refusal != nil {
 				return refusal
 			}
 			entry = fresh
@@ -243,30 +206,14 @@ func (s *serving) admit(entry directory.Entry) *Response {
 }
 
 // order returns the members of the entry's subset, at least one, in the order in which to ask them.
-func (s *serving) order(entry directory.Entry) ([]string, *Response) {
-	misconfigured := func(format string, args ...any) *Response {
-		return s.refuse(http.StatusServiceUnavailable, "the tenant cannot be served at the moment; nothing was done",
-			fmt.Errorf(format, args...))
-	}
-	var members []string
-	if len(entry.Pins) > 0 {
-		members = slices.DeleteFunc(slices.Clone(entry.Pins), func(id string) bool { return s.health.shards[id] == nil })
-		if len(members) == 0 {
-			return nil, misconfigured("none of the pinned shards %q is in this cell", entry.Pins)
-		}
-	} else {
-		subsets, ok := s.subsets[entry.Size]
-		if !ok {
-			// Any other k would be another subset, in which the tenant's state is not.
-			return nil, misconfigured("size class %q is not declared in this cell", entry.Size)
-		}
-		indices, err := subsets.Append(nil, placement.Tenant{ID: s.out.Tenant, Slot: entry.Slot})
-		if err != nil {
-			return nil, misconfigured("the tenant cannot be placed: %w", err)
-		}
-		for _, i := range indices {
-			members = append(members, s.config.Shards[i].ID)
-		}
+func (s *serving) order(ctx context.Context, entry directory.Entry) ([]string, *Response) {
+	members, err := s.places.subset(ctx, entry)
+	switch {
+	case errors.Is(err, directory.ErrInvalid):
+		// Asking again does not help: the entry names what its topology does not have.
+		return nil, s.refuse(http.StatusServiceUnavailable, "the tenant cannot be served at the moment; nothing was done", err)
+	case err != nil:
+		return nil, s.refuse(http.StatusServiceUnavailable, "the tenant's place could not be looked up; nothing was done", err).retryAfter(1)
 	}
 	return s.health.order(members, s.repeatable), nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/directory"
-	"cellwall.dev/cellwall/internal/placement"
 )
 
 // sender is a Transport made of a function.
@@ -45,18 +44,59 @@ func (l lookup) Get(_ context.Context, tenant string) (directory.Entry, error) {
 
 // pinned is an active tenant of cell eu-1 with an explicit subset.
 func pinned(tenant string, pins ...string) directory.Entry {
-	return directory.Entry{Tenant: tenant, Cell: "eu-1", State: directory.Active, Epoch: 7, Pins: pins}
+	return directory.Entry{Tenant: tenant, Cell: "eu-1", State: directory.Active, Epoch: 7, Pins: pins, Topology: 1}
+}
+
+// published is Topologies that tests write directly, by version.
+type published map[uint64]directory.Topology
+
+func (p published) Topology(_ context.Context, _ string, version uint64) (directory.Topology, error) {
+	t, ok := p[version]
+	if !ok {
+		return directory.Topology{}, fmt.Errorf("topology %d: %w", version, directory.ErrUnknownTopology)
+	}
+	return t, nil
+}
+
+// topology is a version of cell eu-1 over these shards.
+func topology(version uint64, shards ...string) directory.Topology {
+	t := directory.Topology{
+		Cell: "eu-1", Version: version, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2, "whale": 4}, KeyVersion: "1",
+	}
+	for _, id := range shards {
+		t.Shards = append(t.Shards, directory.Shard{ID: id, Weight: 1, State: directory.InUse})
+	}
+	return t
+}
+
+var eight = []string{"s01", "s02", "s03", "s04", "s05", "s06", "s07", "s08"}
+
+// testKey has version 1 alone.
+func testKey(_ context.Context, _, version string) ([]byte, error) {
+	if version != "1" {
+		return nil, errors.New("no such version")
+	}
+	return []byte("test key"), nil
+}
+
+// computed is the subset of an entry by a topology under the test's key.
+func computed(t testing.TB, top directory.Topology, e directory.Entry) []string {
+	t.Helper()
+	p, err := top.Placer([]byte("test key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	subset, err := p.Subset(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subset
 }
 
 // testConfig is a cell of eight shards in which everything goes to one transport.
 func testConfig(dir Directory, transport Transport) Config {
-	shards := make([]placement.Shard, 8)
-	for i := range shards {
-		shards[i] = placement.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: string(rune('a' + i%3)), Weight: 1}
-	}
 	return Config{
-		Cell: "eu-1", Scheme: placement.RendezvousV1, Key: []byte("test key"), Shards: shards,
-		PerTenant: map[string]int{"": 2, "whale": 4}, Directory: dir,
+		Cell: "eu-1", Directory: dir, Topologies: published{1: topology(1, eight...)}, Keys: testKey,
 		Routes:     []Route{{Path: "/*", Via: ViaLambda}},
 		Transports: map[string]Transport{ViaLambda: transport},
 		Timeout:    5 * time.Second,
@@ -301,12 +341,8 @@ func TestSubsetByScheme(t *testing.T) {
 			e.Serve(t.Context(), "acme", get("/x"))
 		}
 		want := map[string]bool{}
-		indices, err := e.subsets[entry.Size].Append(nil, placement.Tenant{ID: "acme"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range indices {
-			want[c.Shards[i].ID] = true
+		for _, shard := range computed(t, topology(1, eight...), entry) {
+			want[shard] = true
 		}
 		// A member of four is missed by 500 random picks with probability 1e-62.
 		if diff := cmp.Diff(want, asked); diff != "" {
@@ -330,13 +366,8 @@ func TestNewRefuses(t *testing.T) {
 		"no directory":      func(c *Config) { c.Directory = nil },
 		"no time":           func(c *Config) { c.Timeout = 0 },
 		"negative time":     func(c *Config) { c.LookUp = -1 },
-		"no shards":         func(c *Config) { c.Shards = nil },
-		"shard twice":       func(c *Config) { c.Shards[2] = c.Shards[0] },
-		"no key":            func(c *Config) { c.Key = nil },
-		"unknown scheme":    func(c *Config) { c.Scheme = "modulo/v1" },
-		"no default class":  func(c *Config) { c.PerTenant = map[string]int{"whale": 2} },
-		"k of nought":       func(c *Config) { c.PerTenant = map[string]int{"": 0} },
-		"k above n":         func(c *Config) { c.PerTenant = map[string]int{"": 2, "whale": 9} },
+		"no topologies":     func(c *Config) { c.Topologies = nil },
+		"no keys":           func(c *Config) { c.Keys = nil },
 		"no routes":         func(c *Config) { c.Routes = nil },
 		"route without way": func(c *Config) { c.Routes = []Route{{Path: "/*", Via: ViaHTTP}} },
 	}

@@ -36,7 +36,7 @@ func last(n int) int { return n - 1 }
 
 func newTestHealth() (*health, *clock) {
 	c := newClock()
-	return newHealth(trio, c.now, last), c
+	return newHealth(c.now, last), c
 }
 
 func wantOrder(t *testing.T, h *health, repeatable bool, want ...string) {
@@ -83,8 +83,8 @@ func TestProbeIsClaimedOnce(t *testing.T) {
 	h.failed("a")
 	h.failed("a")
 	c.pass(firstRest)
-	// Two requests saw at the same time that the rest was over.
-	if a := h.shards["a"]; !a.fit(c.now(), true) || !a.claim(c.now()) || a.claim(c.now()) {
+	// Two requests come as soon as the rest is over.
+	if a := h.failing["a"]; !a.fit(c.now(), true) || !a.claim(c.now()) || a.claim(c.now()) {
 		t.Error("a probe is claimed twice, or not at all")
 	}
 }
@@ -143,7 +143,7 @@ func TestHealthOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
 		shards := []string{"a", "b", "c", "d", "e"}
-		h := newHealth(shards, c.now, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
+		h := newHealth(c.now, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			shard := rapid.SampledFrom(shards).Draw(t, "shard")
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
@@ -169,7 +169,7 @@ func TestHealthyMembersAreAskedBeforeOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
 		shards := []string{"a", "b", "c", "d", "e"}
-		h := newHealth(shards, c.now, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
+		h := newHealth(c.now, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
 		bad := rapid.SliceOfNDistinct(rapid.SampledFrom(shards), 0, 5, rapid.ID).Draw(t, "bad")
 		for _, id := range bad {
 			h.failed(id)

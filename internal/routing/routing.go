@@ -6,7 +6,8 @@
 //
 //  1. A tenant that the directory does not know, or that lives in another cell, is refused. There is no
 //     default shard.
-//  2. Only members of the tenant's subset are ever asked: its pins, or what the scheme computes.
+//  2. Only members of the tenant's subset are ever asked: its pins, or what the topology computes whose
+//     version its entry names.
 //  3. Health orders the members and never removes one.
 //  4. A request is sent at most twice, the second time to another member, and only when its method is
 //     idempotent (RFC 9110, section 9.2.2) and its way no queue, or the first attempt provably had no effect.
@@ -67,4 +68,11 @@ var ErrTooLarge = errors.New("request is too large")
 // Directory is what the engine needs of the directory.
 type Directory interface {
 	Get(ctx context.Context, tenant string) (directory.Entry, error)
+}
+
+// Topologies is what the engine needs to know of how its cell places tenants. A version that is there never
+// changes in what it says of placement, so that it is read once; directory.ErrUnknownTopology when there is
+// none.
+type Topologies interface {
+	Topology(ctx context.Context, cell string, version uint64) (directory.Topology, error)
 }

@@ -51,11 +51,11 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	key, err := secretkey.Read(ctx, secretsmanager.NewFromConfig(aws, secretkey.AtStart), env.KeySecret, env.KeyVersion)
+	keys, err := secretkey.Open(ctx, secretsmanager.NewFromConfig(aws, secretkey.AtStart), env.KeySecret)
 	if err != nil {
 		return nil, err
 	}
-	// A lookup is one GetItem, which is all that the router's role may do.
+	// Reading an entry or a topology is one GetItem, which is all that the router's role may do.
 	table := dynamodb.NewFromConfig(aws, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
 	entries, err := directory.Open(ctx, dynamodir.New(table, env.Directory))
 	if err != nil {
@@ -63,9 +63,11 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	engine, err := routing.New(routing.Config{
-		Cell: env.Cell, Scheme: env.Scheme, Key: key, Shards: env.Shards, PerTenant: env.PerTenant, MaxShared: env.MaxShared,
-		Directory: entries,
-		Routes:    env.Routes,
+		Cell:       env.Cell,
+		Directory:  entries,
+		Topologies: entries,
+		Keys:       func(ctx context.Context, _, version string) ([]byte, error) { return keys.Key(ctx, version) },
+		Routes:     env.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(aws, shardlambda.Once),
 				func(shard string) string { return cell.Shard(shard).WorkerAlias() }),

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,13 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
 	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
-	"cellwall.dev/cellwall/internal/adapter/secretkey"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler/handlertest"
-	"cellwall.dev/cellwall/internal/placement"
 )
 
 // answer is what a function behind an HTTP API returns.
@@ -72,13 +70,7 @@ func (w *world) traffic(t *testing.T) {
 	claim := w.fleet.Auth.Claim
 	r := w.residence(t)
 	w.open(t, r)
-	entry, err := r.SignUp(t.Context(), directory.SignUp{Tenant: tenant, Load: 1000, Internal: true}, change("sign-up"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if members, err := r.Subset(t.Context(), entry); err != nil || !slices.Equal(members, w.subset(t, tenant)) {
-		t.Errorf("the directory computes the subset %v, %v; want %v", members, err, w.subset(t, tenant))
-	}
+	w.signUp(t, r, tenant)
 	store, err := itemdynamo.New(dynamodb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), itemdynamo.Tables{State: w.names.Cell(canary).Store(), Shard: "any"})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +89,7 @@ func (w *world) traffic(t *testing.T) {
 		if err != nil || !found || string(body) != "two crates" {
 			t.Errorf("the cell's store has %q, %v, %v", body, found, err)
 		}
-		subset := w.subset(t, tenant)
+		subset := w.subset(t, r, tenant)
 		calls := 0
 		for shard, n := range w.slices(t) {
 			if n -= before[shard]; n > 0 && !slices.Contains(subset, shard) {
@@ -123,6 +115,7 @@ func (w *world) traffic(t *testing.T) {
 			}
 		}
 	})
+	t.Run("two topologies side by side", func(t *testing.T) { w.twoTopologies(t, r, tenant) })
 	t.Run("strangers are refused before any slice", func(t *testing.T) {
 		before := w.slices(t)
 		refused := map[string]struct {
@@ -162,37 +155,81 @@ func (w *world) slices(t *testing.T) map[string]int {
 	return calls
 }
 
-// subset is the tenant's subset by the deployed key.
-func (w *world) subset(t *testing.T, tenant string) []string {
+// twoTopologies publishes a version that places nobody on a shard of the tenant's: a newcomer gets it, the
+// tenant is served by the old one until it is migrated, and both by the router that was running.
+func (w *world) twoTopologies(t *testing.T, r *directory.Residence, tenant string) {
+	const newcomer = "newcomer"
+	old := w.subset(t, r, tenant)
+	next, err := r.Topology(t.Context(), canary, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Version = 2
+	for i := range next.Shards {
+		if next.Shards[i].ID == old[0] {
+			next.Shards[i].State = directory.Drained
+		}
+	}
+	if _, err := r.Publish(t.Context(), next, change("publish 2")); err != nil {
+		t.Fatal(err)
+	}
+	w.signUp(t, r, newcomer)
+	served := func(tenant string, version uint64) []string {
+		t.Helper()
+		e, err := r.Get(t.Context(), tenant)
+		if err != nil || e.Topology != version {
+			t.Fatalf("%s is on topology %d, %v; want %d", tenant, e.Topology, err, version)
+		}
+		subset, before := w.subset(t, r, tenant), w.slices(t)
+		for n := range 6 {
+			path := fmt.Sprintf("/orders/%d-%d", version, n)
+			if a := w.request(t, "PUT", path, "x", map[string]string{w.fleet.Auth.Claim: tenant}); a.Status/100 != 2 {
+				t.Errorf("%s: PUT %s is answered %d: %s", tenant, path, a.Status, a.Body)
+			}
+		}
+		for shard, n := range w.slices(t) {
+			if n != before[shard] && !slices.Contains(subset, shard) {
+				t.Errorf("%s: shard %s was called, which is not in the subset %v of topology %d", tenant, shard, subset, version)
+			}
+		}
+		return subset
+	}
+	if got := served(tenant, 1); !slices.Equal(got, old) {
+		t.Errorf("the tenant moved from %v to %v before it was migrated", old, got)
+	}
+	if slices.Contains(served(newcomer, 2), old[0]) {
+		t.Errorf("the newcomer is on shard %s, which is drained", old[0])
+	}
+	done, err := r.Migrate(t.Context(), directory.Migration{Cell: canary, To: 2}, "", 100, change("migrate"))
+	if err != nil || len(done.Skipped) > 0 {
+		t.Fatalf("migrated %+v, %v", done, err)
+	}
+	if slices.Contains(served(tenant, 2), old[0]) {
+		t.Errorf("the tenant is still on shard %s, which is drained", old[0])
+	}
+	if _, err := r.Retire(t.Context(), canary, 1, change("retire")); err != nil {
+		t.Error(err)
+	}
+}
+
+// signUp adds a tenant to the canary.
+func (w *world) signUp(t *testing.T, r *directory.Residence, tenant string) {
 	t.Helper()
-	key, err := secretkey.Read(t.Context(), secretsmanager.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), w.names.Cell(canary).PlacementKey(), "1")
+	if _, err := r.SignUp(t.Context(), directory.SignUp{Tenant: tenant, Load: 1000, Internal: true}, change("sign up "+tenant)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subset is the tenant's subset by its entry and the deployed key.
+func (w *world) subset(t *testing.T, r *directory.Residence, tenant string) []string {
+	t.Helper()
+	e, err := r.Get(t.Context(), tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs := w.cell(t, canary).Shards
-	shards := make([]placement.Shard, len(specs))
-	for i, s := range specs {
-		shards[i] = placement.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight}
-	}
-	scheme, err := placement.ParseScheme(w.fleet.Placement.Scheme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	placer, err := placement.New(placement.Config{Scheme: scheme, Key: key, Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	subsets, err := placer.PerTenant(w.fleet.Placement.PerTenant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var members []string
-	indices, err := subsets.Append(nil, placement.Tenant{ID: tenant})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range indices {
-		members = append(members, shards[i].ID)
+	members, err := r.Subset(t.Context(), e)
+	if err != nil || len(members) != w.fleet.Placement.PerTenant {
+		t.Fatalf("the subset of %s is %v, %v", tenant, members, err)
 	}
 	return members
 }

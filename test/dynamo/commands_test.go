@@ -30,14 +30,7 @@ func TestCommands(t *testing.T) {
 			t.Setenv(name, value)
 		}
 	}
-	t.Chdir(t.TempDir())
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("fleet.yaml", `service: orders
+	inFleet(t, `service: orders
 directory: {account: "111111111111", region: eu-west-1}
 auth: {issuer: https://login.example.com/, audience: orders}
 shard:
@@ -46,7 +39,9 @@ shard:
 cells:
   - {name: eu-1, account: "111111111111", region: eu-west-1, zones: [a, b], shards: 4}
 `)
-	write("t.csv", "tenant,cell\nt1,eu-1\nt2,eu-1\n")
+	if err := os.WriteFile("t.csv", []byte("tenant,cell\nt1,eu-1\nt2,eu-1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		command string
 		status  int
@@ -82,5 +77,14 @@ cells:
 	var out bytes.Buffer
 	if status := cli.Run(t.Context(), []string{"shard", "tenants", "eu-1/s04", "--directory", "aws"}, strings.NewReader(""), &out, &out); status != 0 || out.Len() > 0 {
 		t.Errorf("status %d, and shard s04, which left, holds %s", status, &out)
+	}
+}
+
+// inFleet goes into a new folder with this fleet.
+func inFleet(t *testing.T, text string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("fleet.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -39,11 +40,11 @@ func persistent(c *aws.Config) {
 const tries = 20
 
 func TestBadLine(t *testing.T) {
-	l := newLine(t, faults{delay: 50, throttle: 5, lose: 5, drop: 15})
+	l := newLine(t, bad)
 	directorytest.BadLine(t, func(t *testing.T) directory.Home {
 		return open(t, func(c *aws.Config) { l.config(c); persistent(c) }, dynamodir.WithAttempts(tries))
 	})
-	if l.dropped.Load() == 0 || l.lost.Load() == 0 || l.throttled.Load() == 0 {
+	if l.dropped.Load() == 0 || l.lost.Load() == 0 || l.throttled.Load() == 0 || l.met.Load() == 0 {
 		t.Error("the line was not bad")
 	}
 }
@@ -112,5 +113,62 @@ func TestHolderOnABadLine(t *testing.T) {
 		if _, ok, err := h.Held(t.Context(), "eu-1", "s01", "acme"); err != nil || ok {
 			t.Fatalf("held after release at %d: %t, %v", epoch, ok, err)
 		}
+	}
+}
+
+// Shards come to hold many tenants at once, while others raise single ones of them, and nobody falls back.
+func TestHoldManyOnABadLine(t *testing.T) {
+	l := newLine(t, bad)
+	config := emulator.Config(t, account, region)
+	l.config(&config)
+	persistent(&config)
+	p := &places{t: t, client: dynamodb.NewFromConfig(config), name: map[string]string{}}
+	h := dynamohold.New(p.find)
+	const n = 120
+	var many []directory.Holding
+	for i := range n {
+		many = append(many, directory.Holding{Tenant: fmt.Sprintf("t%03d", i), Epoch: 2})
+	}
+	var wg sync.WaitGroup
+	errs := make(chan error, 100)
+	for _, shard := range []string{"s01", "s02"} {
+		for range 2 { // an import that is begun twice
+			wg.Go(func() { errs <- h.HoldMany(t.Context(), "eu-1", shard, many) })
+		}
+		for i := range 20 {
+			wg.Go(func() {
+				errs <- h.Hold(t.Context(), "eu-1", shard, directory.Holding{Tenant: many[5*i].Tenant, Epoch: 3})
+			})
+		}
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, shard := range []string{"s01", "s02"} {
+		list, err := h.Holdings(t.Context(), "eu-1", shard, "", 2*n)
+		if err != nil || len(list) != n {
+			t.Fatalf("shard %s: %d are listed, %v", shard, len(list), err)
+		}
+		for i, one := range list {
+			want := uint64(2)
+			if i%5 == 0 && i < 100 {
+				want = 3
+			}
+			if one != (directory.Holding{Tenant: many[i].Tenant, Epoch: want}) {
+				t.Errorf("shard %s lists %+v, want %s at %d", shard, one, many[i].Tenant, want)
+			}
+		}
+		for i := 0; i < n; i += 15 {
+			if one, ok, err := h.Held(t.Context(), "eu-1", shard, many[i].Tenant); err != nil || !ok || one != list[i] {
+				t.Errorf("shard %s holds %+v, %t, %v; listed is %+v", shard, one, ok, err, list[i])
+			}
+		}
+	}
+	if l.dropped.Load() == 0 || l.lost.Load() == 0 || l.throttled.Load() == 0 || l.met.Load() == 0 {
+		t.Error("the line was not bad")
 	}
 }

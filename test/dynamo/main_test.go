@@ -50,6 +50,11 @@ func newTable(t *testing.T) string {
 
 func namedTable(t *testing.T, called string) string {
 	t.Helper()
+	return namedTableIn(t, account, region, called)
+}
+
+func namedTableIn(t *testing.T, account, region, called string) string {
+	t.Helper()
 	name := &called
 	s := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS}

@@ -18,19 +18,24 @@ import (
 
 // line is a bad line to the emulator. By chance a request is delayed, so that others overtake it; its
 // answer is delayed; it is turned away as throttled; it never arrives; or it is done and its answer never
-// arrives: the client sees a connection that was closed.
+// arrives: the client sees a connection that was closed. It also does what DynamoDB does to writes that
+// meet on an item, of which one at least is a transaction (see contention).
 type line struct {
 	server  *httptest.Server
 	percent faults
+	writes  contention
 
 	mu  sync.Mutex
 	rng *rand.Rand
 
-	requests, dropped, lost, throttled atomic.Int64
+	requests, dropped, lost, throttled, met atomic.Int64
 }
 
 // faults are chances in per cent.
 type faults struct{ delay, throttle, lose, drop int }
+
+// bad is a line of which about every fourth request has no answer.
+var bad = faults{delay: 50, throttle: 5, lose: 5, drop: 15}
 
 // newLine logs its seed.
 func newLine(t *testing.T, f faults) *line {
@@ -43,13 +48,14 @@ func newLine(t *testing.T, f faults) *line {
 	}
 	l := &line{percent: f, rng: rand.New(rand.NewPCG(seed, 0))}
 	forward := httputil.NewSingleHostReverseProxy(target)
-	forward.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
+	forward.Transport = &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64} // the emulator refuses hundreds
 	l.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.serve(forward, w, r)
 	}))
 	t.Cleanup(func() {
 		l.server.Close()
-		t.Logf("%d requests: %d were lost, %d done without an answer, %d throttled", l.requests.Load(), l.lost.Load(), l.dropped.Load(), l.throttled.Load())
+		t.Logf("%d requests: %d were lost, %d done without an answer, %d throttled, %d met another on an item",
+			l.requests.Load(), l.lost.Load(), l.dropped.Load(), l.throttled.Load(), l.met.Load())
 	})
 	return l
 }
@@ -77,9 +83,7 @@ func (l *line) serve(forward http.Handler, w http.ResponseWriter, r *http.Reques
 	}
 	if l.chance(l.percent.throttle) {
 		l.throttled.Add(1)
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)
+		fail(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)
 		return
 	}
 	if l.chance(l.percent.lose) {
@@ -91,8 +95,15 @@ func (l *line) serve(forward http.Handler, w http.ResponseWriter, r *http.Reques
 		panic(http.ErrAbortHandler)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	done, refusal := l.writes.begin(r.Header.Get("X-Amz-Target"), body)
+	if refusal != "" {
+		l.met.Add(1)
+		fail(w, refusal)
+		return
+	}
 	answer := httptest.NewRecorder()
 	forward.ServeHTTP(answer, r)
+	done()
 	if l.chance(l.percent.delay) {
 		l.pause()
 	}
@@ -105,4 +116,10 @@ func (l *line) serve(forward http.Handler, w http.ResponseWriter, r *http.Reques
 	}
 	w.WriteHeader(answer.Code)
 	w.Write(answer.Body.Bytes())
+}
+
+func fail(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(http.StatusBadRequest)
+	io.WriteString(w, body)
 }

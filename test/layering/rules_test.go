@@ -25,6 +25,7 @@ var levels = map[string]level{
 	"internal/rollout":   domain,
 	"internal/move":      domain,
 	"internal/drill":     domain,
+	"internal/boltfile":  domain,
 	"internal/boltpages": domain,
 
 	"internal/adapter": adapter,

@@ -66,7 +66,7 @@ func TestTheCommandsTellOneStory(t *testing.T) {
 	c.must("down")
 	c.refused(3, "no local cell", "status")
 	c.must("down")
-	c.refused(3, "places its tenants differently", "up", "--cell", "eu-1")
+	c.refused(3, "another cell lies on disk", "up", "--cell", "eu-1")
 	c.must("down", "--purge")
 	c.up("--cell", "eu-1", "--json")
 }

@@ -17,7 +17,6 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/shardhttp"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell"
-	"cellwall.dev/cellwall/internal/placement"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
@@ -162,18 +161,12 @@ func TestAPinnedTenantLeavesItsShard(t *testing.T) {
 		}
 	}
 
-	key, err := c.dir().Key("eu-canary", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	from := &late{Directory: c.entries(), was: &before}
 	var outcome routing.Outcome
 	engine, err := routing.New(routing.Config{
-		Cell: "eu-canary", Scheme: placement.RendezvousV1, Key: key, PerTenant: map[string]int{"": 2},
-		Shards: []placement.Shard{
-			{ID: "s01", Zone: "a", Weight: 1}, {ID: "s02", Zone: "b", Weight: 1}, {ID: "s03", Zone: "c", Weight: 1}, {ID: "s04", Zone: "a", Weight: 1},
-		},
-		Directory: from, Routes: []routing.Route{{Path: "/*", Via: routing.ViaHTTP}},
+		Cell: "eu-canary", Directory: from, Topologies: c.entries(),
+		Keys:       func(_ context.Context, cell, version string) ([]byte, error) { return c.dir().Key(cell, version) },
+		Routes:     []routing.Route{{Path: "/*", Via: routing.ViaHTTP}},
 		Transports: map[string]routing.Transport{routing.ViaHTTP: c.workers()}, Timeout: 10 * time.Second,
 		Observe: func(o routing.Outcome) { outcome = o },
 	})

@@ -164,6 +164,25 @@ func (a *aws) hold(shard, tenant string, epoch uint64) {
 	}
 }
 
+// enter writes a tenant's entry into the directory.
+func (a *aws) enter(e directory.Entry) {
+	e.Operation = "op"
+	a.record("TENANT#"+e.Tenant, "ENTRY", e.Epoch, e)
+}
+
+// publish writes a topology into the directory.
+func (a *aws) publish(t directory.Topology) {
+	a.record("CELL#"+t.Cell, fmt.Sprintf("TOPOLOGY#%020d", t.Version), 1, t)
+}
+
+func (a *aws) record(pk, sk string, version uint64, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.put("orders-directory", pk, sk, fmt.Sprintf(`,"v":{"N":"%d"},"op":{"S":"op"},"body":{"S":%q}`, version, body))
+}
+
 // itemKey names an item; the keys are {"S":"…"} each.
 func itemKey(table string, key map[string]json.RawMessage) string {
 	return table + " " + string(key["pk"]) + " " + string(key["sk"])

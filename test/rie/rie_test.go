@@ -55,20 +55,16 @@ type testCell struct {
 func newTestCell(t *testing.T) *testCell {
 	t.Helper()
 	a := newAWS(t)
-	a.secret = `{"1":"` + strings.Repeat("5a", 32) + `"}`
+	a.secret = fmt.Sprintf(`{"1":%q,"2":%q}`, strings.Repeat("5a", 32), strings.Repeat("a5", 32))
 	tenant := func(id, cell string, state directory.State, pins ...string) {
-		body, err := json.Marshal(directory.Entry{Tenant: id, Cell: cell, State: state, Epoch: 4, Pins: pins, Topology: 1, Operation: "op"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.put("orders-directory", "TENANT#"+id, "ENTRY", fmt.Sprintf(`,"v":{"N":"4"},"op":{"S":"op"},"body":{"S":%q}`, body))
+		a.enter(directory.Entry{Tenant: id, Cell: cell, State: state, Epoch: 4, Pins: pins, Topology: 1})
 	}
 	tenant("acme", "eu-1", directory.Active, "s01", "s02")
 	tenant("computed", "eu-1", directory.Active)
 	tenant("elsewhere", "us-1", directory.Active)
 	tenant("suspended", "eu-1", directory.Suspended)
-	shards := []string{"s01", "s02", "s03", "s04"}
-	for _, shard := range shards {
+	a.publish(topology(1, "1", "s01", "s02", "s03", "s04"))
+	for _, shard := range []string{"s01", "s02", "s03", "s04"} {
 		a.functions[cell.Shard(shard).WorkerAlias()] = start(t, "worker", a.environment(map[string]string{
 			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": shard, "CELLWALL_TABLE": cell.Store(),
 			"CELLWALL_SHARD_TABLE": cell.Shard(shard).Table(), "CELLWALL_SAMPLE_POISON": "1",
@@ -77,14 +73,23 @@ func newTestCell(t *testing.T) *testCell {
 	}
 	a.hold("s01", "acme", 4)
 	a.hold("s02", "acme", 4)
-	return &testCell{a, start(t, "router", a.environment(routerVariables(shards)))}
+	return &testCell{a, start(t, "router", a.environment(routerVariables()))}
 }
 
-func routerVariables(shards []string) map[string]string {
+// topology is a version of the cell over these shards.
+func topology(version uint64, key string, shards ...string) directory.Topology {
+	t := directory.Topology{Cell: "eu-1", Version: version, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2}, KeyVersion: key}
+	for _, id := range shards {
+		t.Shards = append(t.Shards, directory.Shard{ID: id, Weight: 1, State: directory.InUse})
+	}
+	return t
+}
+
+func routerVariables() map[string]string {
 	return map[string]string{
-		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id", "CELLWALL_SCHEME": "rendezvous/v1",
-		"CELLWALL_PER_TENANT": `{"":2}`, "CELLWALL_SHARDS": strings.Join(shards, ","), "CELLWALL_KEY_SECRET": cell.PlacementKey(), "CELLWALL_KEY_VERSION": "1",
-		"CELLWALL_DIRECTORY": names.ForFleet("orders").DirectoryTable(), "CELLWALL_DIRECTORY_REGION": "eu-west-1",
+		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id",
+		"CELLWALL_KEY_SECRET": cell.PlacementKey(),
+		"CELLWALL_DIRECTORY":  names.ForFleet("orders").DirectoryTable(), "CELLWALL_DIRECTORY_REGION": "eu-west-1",
 		"CELLWALL_ROUTES": `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 	}
 }
@@ -151,6 +156,45 @@ func TestRouter(t *testing.T) {
 		}
 		if len(used) != 2 {
 			t.Errorf("two shards of four serve a tenant, and these were used: %v", used)
+		}
+	})
+
+	t.Run("two topologies side by side", func(t *testing.T) {
+		// The router that runs has not read them yet. The later one has another key.
+		a := c.aws
+		a.publish(topology(2, "1", "s01", "s02"))
+		a.publish(topology(3, "2", "s03", "s04"))
+		moved := directory.Entry{Tenant: "moved", Cell: "eu-1", State: directory.Active}
+		for _, to := range []struct {
+			version uint64
+			shards  []string
+		}{{2, []string{"s01", "s02"}}, {3, []string{"s03", "s04"}}} {
+			moved.Topology = to.version
+			moved.Epoch++
+			a.enter(moved)
+			for _, shard := range []string{"s01", "s02", "s03", "s04"} {
+				a.hold(shard, "moved", 0)
+			}
+			for _, shard := range to.shards {
+				a.hold(shard, "moved", moved.Epoch)
+			}
+			for n := range 5 {
+				c.want(t, c.send(t, `{"tenant_id":"moved"}`, "PUT", fmt.Sprintf("/orders/%d", n), "x"), 204)
+				c.want(t, c.send(t, `{"tenant_id":"computed"}`, "GET", "/orders/1", ""), 200)
+			}
+		}
+		c.takeInvoked()
+
+		moved.Topology = 9
+		moved.Epoch++
+		a.enter(moved)
+		resp := c.send(t, `{"tenant_id":"moved"}`, "PUT", "/orders/1", "x")
+		c.want(t, resp, 503)
+		if resp.Header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		if invoked := c.takeInvoked(); len(invoked) > 0 {
+			t.Errorf("a topology that is not there was served by %v", invoked)
 		}
 	})
 
@@ -273,16 +317,16 @@ func TestRouterSaysWhyItDoesNotStart(t *testing.T) {
 		spoil  func(map[string]string)
 		says   []string
 	}{
-		"variables": {`{"1":"` + strings.Repeat("5a", 32) + `"}`, func(v map[string]string) { delete(v, "CELLWALL_ROUTES"); v["CELLWALL_SCHEME"] = "modulo/v1" },
-			[]string{"CELLWALL_ROUTES is not set", "CELLWALL_SCHEME is"}},
-		"key": {`{"2":"` + strings.Repeat("5a", 32) + `"}`, func(map[string]string) {}, []string{"version 1 is not there"}},
+		"variables": {`{"1":"` + strings.Repeat("5a", 32) + `"}`, func(v map[string]string) { delete(v, "CELLWALL_CELL"); v["CELLWALL_ROUTES"] = "none" },
+			[]string{"CELLWALL_CELL is not set", "CELLWALL_ROUTES is"}},
+		"key": {`{"1":"` + strings.Repeat("5a", 31) + `"}`, func(map[string]string) {}, []string{"version 1 is not 64 hexadecimal digits"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			a.mu.Lock()
 			a.secret = test.secret
 			a.mu.Unlock()
-			variables := routerVariables([]string{"s01", "s02"})
+			variables := routerVariables()
 			test.spoil(variables)
 			router := start(t, "router", a.environment(variables))
 			status, answer, err := router.invoke(t.Context(), event(t, acme, "GET", "/", ""))

@@ -48,7 +48,7 @@ func population(n int) io.Reader {
 	return r
 }
 
-func prepareBench(b *testing.B, home directory.Home) *directory.Directory {
+func prepareBench(b testing.TB, home directory.Home) *directory.Directory {
 	d, err := directory.Open(b.Context(), home)
 	if err != nil {
 		b.Fatal(err)

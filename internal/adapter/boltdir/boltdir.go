@@ -14,22 +14,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"os"
-	"runtime/debug"
 	"strconv"
-	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 )
-
-// lockWait is how long Open waits for another process to let go of the file.
-const lockWait = 2 * time.Second
 
 // layout is the number of the layout of buckets and keys, which stands in bucket meta:
 //
@@ -62,24 +55,12 @@ type Dir struct {
 var _ directory.Home = (*Dir)(nil)
 
 // Open opens the directory at path and creates it, readable by its owner only, when there is none. One
-// process has the file open at a time. directory.ErrNewer when a newer version of cellwall wrote it.
-func Open(path string) (d *Dir, err error) {
-	// bbolt maps the file into memory and trusts its head: a page that lacks is a fault, not an error.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			d, err = nil, fmt.Errorf("open the directory %s: %w: %v", path, bolterrors.ErrInvalid, p)
-		}
-	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("open the directory %s: another process has it open; stop that process first", path)
-	}
+// process has the file open at a time. directory.ErrNewer when a newer version of cellwall wrote it,
+// boltfile.ErrLocked and boltfile.ErrDamaged.
+func Open(path string) (*Dir, error) {
+	db, err := boltfile.Open(path, prepare)
 	if err != nil {
 		return nil, fmt.Errorf("open the directory %s: %w", path, err)
-	}
-	if err := prepare(db); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the directory %s: %w", path, err), db.Close())
 	}
 	pages := &boltpages.Window{}
 	return &Dir{db, startWriter(db, pages), pages}, nil
@@ -89,12 +70,6 @@ func Open(path string) (d *Dir, err error) {
 func prepare(db *bbolt.DB) error {
 	var found string
 	err := db.View(func(tx *bbolt.Tx) error {
-		// bbolt believes the file's head and would meet what lacks later, as a fault.
-		if file, err := os.Stat(db.Path()); err != nil {
-			return err
-		} else if file.Size() < tx.Size() {
-			return fmt.Errorf("%w: it was cut off after %d of %d bytes", bolterrors.ErrInvalid, file.Size(), tx.Size())
-		}
 		switch meta := tx.Bucket(metaBucket); {
 		case meta != nil:
 			found = string(meta.Get(layoutKey))

@@ -12,8 +12,8 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// maxShared is how many batches one transaction takes: enough to make the fsync cheap, few enough to
-// answer within a moment.
+// maxShared is how many batches one transaction takes at most: enough to make the fsync cheap, few enough to
+// answer within a moment. It takes fewer when they lie scattered: see boltpages.Full.
 const maxShared = 512
 
 // errClosed is the error of a write after Close.
@@ -103,12 +103,24 @@ func (w *writer) collect(first *pending) []*pending {
 // errNothing ends a transaction that has nothing to write, without an fsync.
 var errNothing = errors.New("nothing to write")
 
-// commit decides the batches in their order and writes those whose conditions hold. Nobody is answered
-// before the transaction is on disk: a conflict, too, may be with a batch of the same transaction.
+// commit writes the batches by as few transactions as hold them.
 func (w *writer) commit(all []*pending) {
+	for len(all) > 0 {
+		all = all[w.share(all):]
+	}
+}
+
+// share decides batches in their order, the first and as many more as one transaction holds, writes those
+// whose conditions hold, and returns how many it decided. Nobody is answered before the transaction is on
+// disk: a conflict, too, may be with a batch of the same transaction.
+func (w *writer) share(all []*pending) (decided int) {
 	err := w.db.Update(func(tx *bbolt.Tx) error {
 		wrote := false
 		for _, p := range all {
+			if boltpages.Full(tx) {
+				break
+			}
+			decided++
 			if p.err = p.ctx.Err(); p.err != nil {
 				continue
 			}
@@ -127,6 +139,7 @@ func (w *writer) commit(all []*pending) {
 					return fmt.Errorf("write the directory: %w", err)
 				}
 				wrote = true
+				w.pages.Touched(tx, len(indexBuckets))
 			}
 		}
 		if !wrote {
@@ -134,10 +147,11 @@ func (w *writer) commit(all []*pending) {
 		}
 		return nil
 	})
-	for _, p := range all {
+	for _, p := range all[:decided] {
 		if err != nil && !errors.Is(err, errNothing) {
 			p.err = err
 		}
 		close(p.done)
 	}
+	return decided
 }

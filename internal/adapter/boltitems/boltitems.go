@@ -2,7 +2,7 @@
 // of a cell and of its shards. It keeps the tenants' state and whom each shard holds, so that a write can
 // be conditioned on the latter in one transaction.
 //
-// Writes of state are committed in groups: while one group is being forced to disk, the next one gathers. A write
+// Writes are committed in groups: while one group is being forced to disk, the next one gathers. A write
 // alone therefore waits for one fsync, and a thousand at once for about two.
 package boltitems
 
@@ -12,11 +12,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/lambda/shardkit"
@@ -25,10 +24,9 @@ import (
 // MaxList is the most keys in one List.
 const MaxList = 1000
 
-const (
-	lockWait = 2 * time.Second // for another process to let go of the file
-	maxGroup = 1024            // writes in one transaction
-)
+// maxGroup is the most writes in one transaction, which is full earlier when they lie scattered: see
+// boltpages.Full.
+const maxGroup = 1024
 
 // ErrInvalid means that a tenant, shard or key cannot be one. It comes wrapped.
 var (
@@ -56,20 +54,21 @@ type write struct {
 	done  chan error // has room for one
 }
 
-// Open opens the store at path and creates it, readable by its owner only, when there is none.
+// Open opens the store at path and creates it, readable by its owner only, when there is none. One process
+// has the file open at a time. boltfile.ErrLocked and boltfile.ErrDamaged.
 func Open(path string) (*Items, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout: lockWait,
-		// The list of free pages is found again on opening, so that no commit has to write it.
-		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
-	})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("open the store %s: another process has it open; stop that process first", path)
-	}
+	db, err := boltfile.Open(path, prepare)
 	if err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
+	s := &Items{db: db, writes: make(chan write), stop: make(chan struct{}), ended: make(chan struct{})}
+	go s.commit()
+	return s, nil
+}
+
+// prepare makes the buckets of a new file.
+func prepare(db *bbolt.DB) error {
+	return db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{itemBucket, holdsBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -77,12 +76,6 @@ func Open(path string) (*Items, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the store %s: %w", path, err), db.Close())
-	}
-	s := &Items{db: db, writes: make(chan write), stop: make(chan struct{}), ended: make(chan struct{})}
-	go s.commit()
-	return s, nil
 }
 
 // Close refuses further writes, waits for the group on its way to disk and lets go of the file. It is
@@ -232,10 +225,22 @@ func (s *Items) gather(first write) []write {
 	return group
 }
 
+// commitGroup writes a group by as few transactions as hold it.
 func (s *Items) commitGroup(group []write) {
+	for len(group) > 0 {
+		group = group[s.commitSome(group):]
+	}
+}
+
+// commitSome makes the first changes of a group, as many as one transaction holds, and returns their number.
+func (s *Items) commitSome(group []write) (made int) {
 	refused := make([]error, len(group))
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		for i, w := range group {
+			if boltpages.Full(tx) {
+				break
+			}
+			made++
 			// Nobody waits any more, and another write may have been acknowledged since.
 			if refused[i] = w.ctx.Err(); refused[i] != nil {
 				continue
@@ -247,12 +252,13 @@ func (s *Items) commitGroup(group []write) {
 		}
 		return nil
 	})
-	for i, w := range group {
+	for i, w := range group[:made] {
 		if err != nil && refused[i] == nil {
 			refused[i] = fmt.Errorf("write to the store: %w", err)
 		}
 		w.done <- refused[i]
 	}
+	return made
 }
 
 // Held says whether the shard holds the tenant, as Holds does.

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
-	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -17,15 +17,15 @@ var holdsBucket = []byte("holds")
 
 // Holds is which shards hold which tenants, in the same file as the items. It is a
 // directory.ManyHolder, and takes many holdings in one transaction.
-type Holds struct {
-	db    *bbolt.DB
-	pages *boltpages.Window
-}
+type Holds struct{ items *Items }
 
 var _ directory.ManyHolder = (*Holds)(nil)
 
 // Holds returns the holdings that lie beside the items. They are of use until Close.
-func (s *Items) Holds() *Holds { return &Holds{s.db, &s.pages} }
+func (s *Items) Holds() *Holds { return &Holds{s} }
+
+// maxHold is how many holdings are one change: together they are on that many pages at most, or about.
+const maxHold = 256
 
 // shardKey begins the keys of one shard. No two pairs of cell and shard have one.
 func shardKey(cell, shard string) []byte {
@@ -41,32 +41,37 @@ func (h *Holds) Hold(ctx context.Context, cell, shard string, one directory.Hold
 	return h.HoldMany(ctx, cell, shard, []directory.Holding{one})
 }
 
-// HoldMany is Hold for each of many, by one transaction.
+// HoldMany is Hold for each of many, by few transactions.
 func (h *Holds) HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error {
 	for _, one := range many {
 		if err := checkHold(cell, shard, one.Tenant); err != nil {
 			return err
 		}
 	}
-	return h.write(ctx, func(b *bbolt.Bucket) error {
-		for _, one := range many {
-			k := holdKey(cell, shard, one.Tenant)
-			if value := b.Get(k); value != nil {
-				epoch, err := decodeEpoch(value)
-				if err != nil {
-					return err
-				}
-				if epoch >= one.Epoch {
-					continue
-				}
-			}
-			if err := b.Put(k, binary.BigEndian.AppendUint64(nil, one.Epoch)); err != nil {
-				return err
-			}
-			h.pages.Touched(b.Tx(), 1)
+	for some := range slices.Chunk(slices.Clone(many), maxHold) { // the caller may go on while the group waits
+		if err := h.write(ctx, func(b *bbolt.Bucket) error { return h.raise(b, cell, shard, some) }); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
+}
+
+func (h *Holds) raise(b *bbolt.Bucket, cell, shard string, some []directory.Holding) error {
+	for _, one := range some {
+		k := holdKey(cell, shard, one.Tenant)
+		epoch, held, err := heldIn(b.Tx(), k)
+		if err != nil {
+			return err
+		}
+		if held && epoch >= one.Epoch {
+			continue
+		}
+		if err := b.Put(k, binary.BigEndian.AppendUint64(nil, one.Epoch)); err != nil {
+			return err
+		}
+		h.items.pages.Touched(b.Tx(), 1)
+	}
+	return nil
 }
 
 // Release implements directory.Holder.
@@ -76,23 +81,18 @@ func (h *Holds) Release(ctx context.Context, cell, shard string, one directory.H
 	}
 	return h.write(ctx, func(b *bbolt.Bucket) error {
 		k := holdKey(cell, shard, one.Tenant)
-		value := b.Get(k)
-		if value == nil {
-			return nil
-		}
-		if epoch, err := decodeEpoch(value); err != nil || epoch > one.Epoch {
+		epoch, held, err := heldIn(b.Tx(), k)
+		if err != nil || !held || epoch > one.Epoch {
 			return err
 		}
 		return b.Delete(k)
 	})
 }
 
-// write shares its transaction, and so its fsync, with writes at the same time.
+// write shares its transaction, and so its fsync, with writes at the same time. An error of the change is
+// that of this one alone: what it did before is written, and may be, of holdings.
 func (h *Holds) write(ctx context.Context, change func(*bbolt.Bucket) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	err := h.db.Batch(func(tx *bbolt.Tx) error { return change(tx.Bucket(holdsBucket)) })
+	err := h.items.do(ctx, func(tx *bbolt.Tx) (refused, err error) { return change(tx.Bucket(holdsBucket)), nil })
 	if err != nil {
 		return fmt.Errorf("write who holds a tenant: %w", err)
 	}
@@ -105,7 +105,7 @@ func (h *Holds) Held(ctx context.Context, cell, shard, tenant string) (one direc
 		return directory.Holding{}, false, err
 	}
 	one.Tenant = tenant
-	err = h.db.View(func(tx *bbolt.Tx) (err error) {
+	err = h.items.db.View(func(tx *bbolt.Tx) (err error) {
 		one.Epoch, ok, err = heldIn(tx, holdKey(cell, shard, tenant))
 		return err
 	})
@@ -122,7 +122,7 @@ func (h *Holds) Holdings(ctx context.Context, cell, shard, after string, limit i
 	}
 	all := []directory.Holding{}
 	prefix, last := string(shardKey(cell, shard)), string(holdKey(cell, shard, after))
-	err := h.db.View(func(tx *bbolt.Tx) error {
+	err := h.items.db.View(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(holdsBucket).Cursor()
 		key, value := cursor.Seek([]byte(last))
 		if string(key) == last {
@@ -134,7 +134,7 @@ func (h *Holds) Holdings(ctx context.Context, cell, shard, after string, limit i
 				return err
 			}
 			all = append(all, directory.Holding{Tenant: string(key[len(prefix):]), Epoch: epoch})
-			h.pages.Touched(tx, 1)
+			h.items.pages.Touched(tx, 1)
 		}
 		return nil
 	})

@@ -23,7 +23,8 @@
 //
 // # Answers that are lost
 //
-// Write repeats what was turned away and what it got no answer to. Transactions carry a token, by which
+// Write repeats what was turned away and what it got no answer to; once an answer was lost, until it knows
+// what came of it or the caller's time is over. Transactions carry a token, by which
 // DynamoDB recognises the repetition. A single put goes without one, at half the price: a repetition that
 // finds its own success in the way knows it by the operation that the record names. What would leave no
 // such name is always sent as a transaction. When a caller repeats a whole batch, which has a new token,
@@ -95,8 +96,8 @@ type Option func(*Table)
 // WithStreams gives the table its feed of changes.
 func WithStreams(s Streams) Option { return func(t *Table) { t.streams = s } }
 
-// WithAttempts is how often a write is tried, 1 or more, when DynamoDB turns it away or its answer is
-// lost; 3 without this option.
+// WithAttempts is how often in a row a write is tried, 1 or more, when DynamoDB turns it away or its answer
+// is lost; 3 without this option.
 func WithAttempts(n int) Option { return func(t *Table) { t.attempts = max(1, n) } }
 
 // New returns the directory in a table of the client's region, given by name or, when it is another

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -117,11 +118,43 @@ func TestReadMany(t *testing.T) {
 	if len(f.calls) != 7 || slices.Contains(f.calls, "GetItem") { // 100 and 100 by 40, 30 at once
 		t.Errorf("requests: %v", f.calls)
 	}
-	f.gets = 0 // DynamoDB has no room for any
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := home.Read(ctx, directory.Strong, keys...); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, directory.ErrBusy) {
-		t.Errorf("unread: %v", err)
+}
+
+// DynamoDB has no room for any of many reads: it is asked again after a while, and not for ever.
+func TestReadManyUnprocessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.gets = 0
+		read := func(ctx context.Context) error {
+			f.calls = nil
+			_, err := f.open().Read(ctx, directory.Strong, entryKey("p"), entryKey("q"))
+			return err
+		}
+		begun := time.Now()
+		if err := read(t.Context()); !errors.Is(err, directory.ErrBusy) || len(f.calls) != rounds || time.Since(begun) == 0 {
+			t.Errorf("%v after %d requests in %v", err, len(f.calls), time.Since(begun))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("unread: %v", err)
+		}
+	})
+}
+
+// DynamoDB is asked for what the caller asks for: relaxed reads cost half.
+func TestConsistency(t *testing.T) {
+	for _, c := range []directory.Consistency{directory.Strong, directory.Relaxed} {
+		f := newFake(t)
+		f.gets = 1 // the rest is asked for anew
+		for _, keys := range [][]directory.Key{{entryKey("p")}, {entryKey("p"), entryKey("q")}} {
+			if _, err := f.open().Read(t.Context(), c, keys...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := c == directory.Strong; !slices.Equal(f.strong, []bool{want, want, want}) {
+			t.Errorf("consistency %d: asked for consistent reads: %t", c, f.strong)
+		}
 	}
 }
 
@@ -216,34 +249,91 @@ func TestFaults(t *testing.T) {
 		"answer lost":                       {one, []fault{{after: errLost}}, 2, nil},
 		"answer of a transaction lost":      {two, []fault{{after: errLost}}, 2, nil},
 		"request lost":                      {one, []fault{{before: errLost}}, 2, nil},
-		"answer lost, then throttled":       {one, []fault{{after: errLost}, {before: errSlow}, {before: errSlow}}, 3, errSlow},
+		"answer lost, then throttled":       {one, append([]fault{{after: errLost}}, slices.Repeat([]fault{{before: errSlow}}, 6)...), 8, nil},
+		"lost, then contended":              {two, append([]fault{{after: errLost}}, slices.Repeat([]fault{{before: cancelled("TransactionConflict", "None")}}, 6)...), 8, nil},
+		"lost now and then":                 {two, slices.Repeat([]fault{{before: errLost}, {before: errLost}, {before: errSlow}}, 3), 10, nil},
 		"answer lost always":                {two, []fault{{after: errLost}, {after: errLost}, {after: errLost}}, 3, lostErr},
 		"still in progress":                 {two, []fault{{before: &types.TransactionInProgressException{}}}, 2, nil},
+		"in progress always":                {two, slices.Repeat([]fault{{before: &types.TransactionInProgressException{}}}, 3), 3, &types.TransactionInProgressException{}},
 		"not allowed":                       {one, []fault{{before: &smithy.GenericAPIError{Code: "AccessDeniedException"}}}, 1, &smithy.GenericAPIError{Code: "AccessDeniedException"}},
 		"cancelled for a reason of its own": {two, []fault{{before: cancelled("None", "ValidationError")}}, 1, cancelled("None", "ValidationError")},
 		"cancelled for no reason":           {two, []fault{{before: cancelled("None", "None")}}, 1, cancelled("None", "None")},
 		"reasons of another batch":          {two, []fault{{before: cancelled("ConditionalCheckFailed")}}, 1, cancelled("ConditionalCheckFailed")},
 	} {
-		f := newFake(t)
-		script(f, c.faults...)
-		err := f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: c.ops})
-		if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if c.want != busyErr && errors.Is(err, directory.ErrBusy) {
-			t.Errorf("%s: called busy, as if nothing had been written: %v", name, err)
-		}
-		if len(f.calls) != c.tries {
-			t.Errorf("%s: %d tries, want %d", name, len(f.calls), c.tries)
-		}
-		if c.want == nil {
-			for _, o := range c.ops {
-				if v := f.items[o.Key]["v"]; !cmp.Equal(v, number[uint64](1), exported) {
-					t.Errorf("%s: %v has version %v", name, o.Key, v)
+		synctest.Test(t, func(t *testing.T) { // the waits
+			f := newFake(t)
+			script(f, c.faults...)
+			err := f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: c.ops})
+			if c.want == nil && err != nil || c.want != nil && (err == nil || !strings.Contains(err.Error(), c.want.Error())) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+			if c.want != busyErr && errors.Is(err, directory.ErrBusy) {
+				t.Errorf("%s: called busy, as if nothing had been written: %v", name, err)
+			}
+			if len(f.calls) != c.tries {
+				t.Errorf("%s: %d tries, want %d", name, len(f.calls), c.tries)
+			}
+			if c.want == nil {
+				for _, o := range c.ops {
+					if v := f.items[o.Key]["v"]; !cmp.Equal(v, number[uint64](1), exported) {
+						t.Errorf("%s: %v has version %v", name, o.Key, v)
+					}
 				}
 			}
+		})
+	}
+}
+
+// A write whose answer was lost, and which is turned away ever after, ends with the context, or while
+// DynamoDB still knows its token; without a deadline, after about a minute. It is never called busy, as if nothing had been written.
+func TestLostAndTurnedAwayEver(t *testing.T) {
+	for name, ops := range map[string][]directory.Op{
+		"one": {directory.Put(entryKey("p"), 0, nil)}, "two": {directory.Put(entryKey("p"), 0, nil), directory.Put(entryKey("q"), 0, nil)},
+	} {
+		for _, limit := range []time.Duration{0, 5 * time.Minute, time.Hour} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t)
+				f.fault = func(_ string, try int) fault {
+					if try == 1 {
+						return fault{after: errLost}
+					}
+					return fault{before: errSlow}
+				}
+				ctx, least, most := t.Context(), 10*time.Second, 3*time.Minute
+				if limit > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, limit)
+					defer cancel()
+					least, most = limit, limit
+				}
+				if limit == time.Hour { // the token is forgotten earlier
+					least, most = 9*time.Minute, 10*time.Minute
+				}
+				begun := time.Now()
+				err := f.open().Write(ctx, directory.Batch{Operation: "op", Ops: ops})
+				if took := time.Since(begun); took < least || took > most {
+					t.Errorf("%s, limit %v: ends after %v", name, limit, took)
+				}
+				if err == nil || errors.Is(err, directory.ErrBusy) || !strings.Contains(err.Error(), "not known") || errors.Is(err, context.DeadlineExceeded) != (limit == 5*time.Minute) {
+					t.Errorf("%s, limit %v: %v", name, limit, err)
+				}
+			})
 		}
 	}
+}
+
+// What was turned away alone when the context ended is known not to be written.
+func TestTurnedAwayUntilTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.fault = func(string, int) fault { return fault{before: errSlow} }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := f.open(WithAttempts(1000)).Write(ctx, directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, nil)}})
+		if !errors.Is(err, directory.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // A put that finds what its operation wrote in an earlier call is a conflict, which its caller judges.
@@ -260,18 +350,16 @@ func TestRepeatedCallIsAConflict(t *testing.T) {
 
 // A put whose answer was lost is not taken for another's, nor another's for it.
 func TestLostAnswerOfAnother(t *testing.T) {
-	for name, body := range map[string]string{"same operation, another body": `2`, "another operation": `1`} {
+	for name, there := range map[string]struct{ operation, body, index string }{
+		"another body": {"op", `2`, "x"}, "another operation": {"other", `1`, "x"}, "another index": {"op", `1`, "y"},
+	} {
 		f := newFake(t)
 		home := f.open()
-		operation := "op"
-		if name == "another operation" {
-			operation = "other"
-		}
-		write(t, home, operation, directory.Put(entryKey("p"), 0, []byte(body)))
+		write(t, home, there.operation, directory.Put(entryKey("p"), 0, []byte(there.body), there.index))
 		script(f, fault{before: errLost}) // never arrives
-		err := home.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`))}})
+		err := home.Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, []byte(`1`), "x")}})
 		var conflict *directory.Conflict
-		if !errors.As(err, &conflict) || conflict.Failed[0].Have.Operation != operation {
+		if !errors.As(err, &conflict) || conflict.Failed[0].Have.Operation != there.operation {
 			t.Errorf("%s: %v, want a conflict", name, err)
 		}
 	}

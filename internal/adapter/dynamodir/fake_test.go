@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // fake is a DynamoDB table as far as this package uses one. It reads the expressions that it is sent and
@@ -31,6 +32,7 @@ type fake struct {
 	fault  func(operation string, try int) fault
 	calls  []string // operations, in order
 	once   []bool   // for each write, whether the SDK was told not to repeat it
+	strong []bool   // for each read by key, whether it was asked to be consistent
 }
 
 // fault is what goes wrong with a request.
@@ -83,6 +85,7 @@ func (f *fake) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func
 	if err != nil {
 		return nil, err
 	}
+	f.strong = append(f.strong, aws.ToBool(in.ConsistentRead))
 	return &dynamodb.GetItemOutput{Item: maps.Clone(f.items[keyOf(in.Key)])}, end(nil)
 }
 
@@ -93,6 +96,7 @@ func (f *fake) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	}
 	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]item{}}
 	ask := in.RequestItems[f.name]
+	f.strong = append(f.strong, aws.ToBool(ask.ConsistentRead))
 	if len(ask.Keys) == 0 || len(ask.Keys) > 100 {
 		f.t.Errorf("a BatchGetItem of %d items", len(ask.Keys))
 	}
@@ -235,8 +239,20 @@ func (f *fake) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrit
 	return &dynamodb.TransactWriteItemsOutput{}, end(nil)
 }
 
-// pageOf is one page of what comes after start, of items in the order of less, by number and filter.
-func (f *fake) pageOf(all []item, less func(a, b item) int, start item, limit *int32, match func(item) bool) (page []item, last item) {
+// pageOf is one page of what comes after start, of items in the order of less, by number and filter. Its
+// end and its start name an item by the table's keys and, in an index, by that one's, and by no others.
+func (f *fake) pageOf(all []item, index *string, less func(a, b item) int, start item, limit *int32, match func(item) bool) (page []item, last item) {
+	keys := []string{names.PartitionKey, names.SortKey}
+	for _, i := range indexes {
+		if i.name == aws.ToString(index) {
+			keys = append(keys, i.attr)
+		}
+	}
+	for _, k := range keys {
+		if _, ok := start[k]; start != nil && (!ok || len(start) != len(keys)) {
+			f.t.Errorf("a page that starts after %v; want attributes %q", start, keys)
+		}
+	}
 	slices.SortFunc(all, less)
 	seen := 0
 	for _, it := range all {
@@ -248,10 +264,8 @@ func (f *fake) pageOf(all []item, less func(a, b item) int, start item, limit *i
 		}
 		seen++
 		last = itemKey(keyOf(it))
-		for _, index := range indexes {
-			if v, ok := it[index.attr]; ok {
-				last[index.attr] = v
-			}
+		for _, k := range keys {
+			last[k] = it[k]
 		}
 		if match(it) {
 			page = append(page, maps.Clone(it))
@@ -265,8 +279,8 @@ func (f *fake) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dy
 	if err != nil {
 		return nil, err
 	}
-	if in.IndexName != nil && aws.ToBool(in.ConsistentRead) {
-		f.t.Error("a consistent query of an index")
+	if index := in.IndexName != nil; index == aws.ToBool(in.ConsistentRead) {
+		f.t.Errorf("a query of an index (%t) that is consistent, or one of the table that is not", index)
 	}
 	var all []item
 	for _, it := range f.items {
@@ -279,7 +293,7 @@ func (f *fake) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dy
 		return cmp.Or(cmp.Compare(x.Sort, y.Sort), cmp.Compare(reversed(x.Part), reversed(y.Part)))
 	}
 	out := &dynamodb.QueryOutput{}
-	out.Items, out.LastEvaluatedKey = f.pageOf(all, less, in.ExclusiveStartKey, in.Limit, func(item) bool { return true })
+	out.Items, out.LastEvaluatedKey = f.pageOf(all, in.IndexName, less, in.ExclusiveStartKey, in.Limit, func(item) bool { return true })
 	return out, end(nil)
 }
 
@@ -297,7 +311,7 @@ func (f *fake) Scan(ctx context.Context, in *dynamodb.ScanInput, _ ...func(*dyna
 		return cmp.Or(cmp.Compare(reversed(x.Part), reversed(y.Part)), cmp.Compare(x.Sort, y.Sort))
 	}
 	out := &dynamodb.ScanOutput{}
-	out.Items, out.LastEvaluatedKey = f.pageOf(slices.Collect(maps.Values(f.items)), less, in.ExclusiveStartKey, in.Limit, func(it item) bool {
+	out.Items, out.LastEvaluatedKey = f.pageOf(slices.Collect(maps.Values(f.items)), nil, less, in.ExclusiveStartKey, in.Limit, func(it item) bool {
 		return satisfied(f.t, *in.FilterExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, it)
 	})
 	return out, end(nil)

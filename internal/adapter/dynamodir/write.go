@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,8 +18,17 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// Write implements directory.Home. It repeats what was turned away or whose answer was lost, as often as
-// WithAttempts says.
+// A write whose outcome is not known is turned away patience times in a row, in about a minute, before
+// that is told a caller who set no deadline; and anybody before DynamoDB forgets the transaction's token,
+// which it does after ten minutes: a repetition would count a second time.
+const (
+	patience  = 120
+	tokenLife = 9 * time.Minute
+)
+
+// Write implements directory.Home. It repeats what was turned away, or went without an answer, as often
+// in a row as WithAttempts says. Once an answer was lost, being turned away does not end it before the
+// context does, or the token's life: another call, under another token, could not tell what became of it.
 func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -35,31 +45,40 @@ func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 	if o := b.Ops[0]; len(b.Ops) == 1 && o.Put && o.Expect != directory.AnyVersion {
 		send = t.single(o, b.Operation)
 	}
-	lost := false
+	_, bounded := ctx.Deadline()
+	begun := time.Now()
+	lost, row, last := false, 0, refused // whether any answer was lost; how many tries in a row came to the same
 	for try := 1; ; try++ {
 		err := send(ctx)
 		if err == nil {
 			return nil
 		}
 		came, err := judge(err, b.Ops)
-		switch came {
-		case refused:
+		if came == refused {
 			if lost && ownSuccess(err, b) {
 				return nil
 			}
 			return err
-		case unknown:
-			lost = true
 		}
-		if try == t.attempts {
-			if lost { // an earlier try may have been written, whatever came of the last
-				return fmt.Errorf("write the directory: it is not known whether operation %q was written: %w", b.Operation, err)
+		if row++; came != last {
+			row, last = 1, came
+		}
+		lost = lost || came == unknown
+		end := row >= t.attempts
+		if came == turnedAway && lost {
+			end = row >= patience && !bounded || time.Since(begun) > tokenLife
+		}
+		if !end {
+			late := pause(ctx, try)
+			if late == nil {
+				continue
 			}
-			return fmt.Errorf("write the directory: %w: %w", directory.ErrBusy, err)
+			err = fmt.Errorf("%w: %w", late, err)
 		}
-		if err := pause(ctx, try); err != nil {
-			return err
+		if lost { // an earlier try may have been written, whatever came of the last
+			return fmt.Errorf("write the directory: it is not known whether operation %q was written: %w", b.Operation, err)
 		}
+		return fmt.Errorf("write the directory: %w: %w", directory.ErrBusy, err)
 	}
 }
 

@@ -7,20 +7,19 @@
 // the shard's, in the order of the tenants' bytes: listing reads nobody's state. Both have the epoch as
 // directory.HoldingEpoch.
 //
-// Holding and releasing are requests that may be repeated: they say what shall be, and find it done.
+// Holding and releasing are requests that may be repeated: they say what shall be, and find it done. Many
+// holdings of a shard are written maxTogether to a transaction, each under its own condition: one that is
+// there already, or higher, is left alone and out of the next try.
 package dynamohold
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -74,7 +73,7 @@ func InFleet(f *fleet.Fleet, client func(account, region string) Client) Find {
 // Holder is a directory.Holder.
 type Holder struct{ find Find }
 
-var _ directory.Holder = (*Holder)(nil)
+var _ directory.ManyHolder = (*Holder)(nil)
 
 // New returns the holder of the shards that find finds.
 func New(find Find) *Holder { return &Holder{find} }
@@ -103,95 +102,6 @@ func (p Place) keys(tenant string) (own, listed directory.Key) {
 		own = directory.SharedHoldingKey(tenant, p.Shared)
 	}
 	return own, directory.Key{Part: own.Sort, Sort: own.Part}
-}
-
-var epochName = map[string]string{"#e": directory.HoldingEpoch}
-
-func epochValue(epoch uint64) item {
-	return item{":e": &types.AttributeValueMemberN{Value: strconv.FormatUint(epoch, 10)}}
-}
-
-// Hold implements directory.Holder.
-func (h *Holder) Hold(ctx context.Context, cell, shard string, one directory.Holding) error {
-	return h.write(ctx, cell, shard, one, func(p Place, key item) types.TransactWriteItem {
-		return types.TransactWriteItem{Update: &types.Update{
-			TableName: &p.Table, Key: key, UpdateExpression: aws.String("SET #e = :e"),
-			ConditionExpression:      aws.String("attribute_not_exists(#e) OR #e < :e"),
-			ExpressionAttributeNames: epochName, ExpressionAttributeValues: epochValue(one.Epoch),
-		}}
-	})
-}
-
-// Release implements directory.Holder.
-func (h *Holder) Release(ctx context.Context, cell, shard string, one directory.Holding) error {
-	return h.write(ctx, cell, shard, one, func(p Place, key item) types.TransactWriteItem {
-		return types.TransactWriteItem{Delete: &types.Delete{
-			TableName: &p.Table, Key: key, ConditionExpression: aws.String("#e <= :e"),
-			ExpressionAttributeNames: epochName, ExpressionAttributeValues: epochValue(one.Epoch),
-		}}
-	})
-}
-
-// attempts is how often a write that contends with the tenant's own is tried, with waits that double from
-// firstPause up to maxPause and are shortened at random: some seconds in all.
-const (
-	attempts   = 10
-	firstPause = 20 * time.Millisecond
-	maxPause   = time.Second
-)
-
-// write writes both items under a condition. When it does not hold, things are as they shall be.
-func (h *Holder) write(ctx context.Context, cell, shard string, one directory.Holding, ask func(Place, item) types.TransactWriteItem) error {
-	if !directory.ValidTenant(one.Tenant) {
-		return fmt.Errorf("shard %s/%s: %w: a tenant id of %d bytes", cell, shard, directory.ErrInvalid, len(one.Tenant))
-	}
-	p, err := h.place(ctx, cell, shard)
-	if err != nil || p.Table == "" {
-		return err
-	}
-	own, listed := p.keys(one.Tenant)
-	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{ask(p, itemKey(own)), ask(p, itemKey(listed))}}
-	for try := 1; ; try++ {
-		_, err := p.Client.TransactWriteItems(ctx, in)
-		done, again := judge(err)
-		switch {
-		case done:
-			return nil
-		case !again:
-			return fmt.Errorf("shard %s/%s: %w", cell, shard, err)
-		case try == attempts:
-			return fmt.Errorf("shard %s/%s: %w: %w", cell, shard, directory.ErrBusy, err)
-		}
-		timer := time.NewTimer(rand.N(min(firstPause<<(try-1), maxPause)) + 1)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-	}
-}
-
-var throttled = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
-
-// judge says whether things are as they shall be, or else whether to try again.
-func judge(err error) (done, again bool) {
-	var cancelled *types.TransactionCanceledException
-	if !errors.As(err, &cancelled) {
-		return err == nil, throttled.IsErrorThrottle(err).Bool()
-	}
-	for _, reason := range cancelled.CancellationReasons {
-		switch aws.ToString(reason.Code) {
-		case "ConditionalCheckFailed":
-			done = true
-		case "TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError":
-			again = true
-		case "", "None":
-		default:
-			return false, false
-		}
-	}
-	return done, again
 }
 
 // Held implements directory.Holder, by one consistent GetItem.

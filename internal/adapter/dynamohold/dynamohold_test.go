@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -23,6 +24,8 @@ type client struct {
 	errs   []error
 	writes []*dynamodb.TransactWriteItemsInput
 	item   map[string]types.AttributeValue // of every GetItem and Query
+	pages  int                             // of a Query that follow the first, each with the item
+	starts []map[string]types.AttributeValue
 }
 
 func (c *client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
@@ -49,7 +52,15 @@ func (c *client) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dy
 	if !aws.ToBool(in.ConsistentRead) {
 		c.t.Error("a listing that may be stale")
 	}
-	return &dynamodb.QueryOutput{Items: []map[string]types.AttributeValue{c.item}}, nil
+	if key := aws.ToString(in.KeyConditionExpression); key != "#p = :p AND #s > :s" { // what comes after a tenant is above it
+		c.t.Errorf("a listing of %q", key)
+	}
+	c.starts = append(c.starts, in.ExclusiveStartKey)
+	out := &dynamodb.QueryOutput{Items: []map[string]types.AttributeValue{c.item}}
+	if len(c.starts) <= c.pages {
+		out.LastEvaluatedKey = map[string]types.AttributeValue{"pk": c.item["pk"], "sk": &types.AttributeValueMemberS{Value: fmt.Sprint(len(c.starts))}}
+	}
+	return out, nil
 }
 
 func (c *client) holder(shared string) *Holder {
@@ -102,19 +113,20 @@ func TestFaults(t *testing.T) {
 		"a write of the tenant's":     {[]error{cancelled("TransactionConflict", "None"), cancelled("TransactionConflict", "None")}, 3, nil},
 		"throttled":                   {[]error{slow, cancelled("None", "ThrottlingError")}, 3, nil},
 		"done and contended":          {[]error{cancelled("ConditionalCheckFailed", "TransactionConflict")}, 1, nil},
-		"throttled always":            {many(slow), attempts, directory.ErrBusy},
+		"throttled always":            {many(slow), patience, directory.ErrBusy},
+		"for another number of items": {[]error{cancelled("ConditionalCheckFailed")}, 1, errors.New("Transaction")},
+		"cancelled for nothing":       {[]error{cancelled("None", "None")}, 1, errors.New("Transaction")},
 		"another error":               {[]error{far}, 1, far},
 		"cancelled for another cause": {[]error{cancelled("ValidationError", "ConditionalCheckFailed")}, 1, errors.New("Transaction")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // the waits
+		synctest.Test(t, func(t *testing.T) { // the waits
 			fake := &client{t: t, errs: c.errs}
 			err := fake.holder("").Hold(t.Context(), "eu-1", "s01", acme)
 			switch {
 			case c.want == nil && err != nil, c.want != nil && err == nil, c.want == directory.ErrBusy && !errors.Is(err, c.want), c.want == far && !errors.Is(err, far):
-				t.Errorf("%v, want %v", err, c.want)
+				t.Errorf("%s: %v, want %v", name, err, c.want)
 			case len(fake.writes) != c.tries:
-				t.Errorf("%d tries, want %d", len(fake.writes), c.tries)
+				t.Errorf("%s: %d tries, want %d", name, len(fake.writes), c.tries)
 			}
 		})
 	}
@@ -122,20 +134,25 @@ func TestFaults(t *testing.T) {
 
 func many(err error) []error {
 	var errs []error
-	for range attempts {
+	for range patience {
 		errs = append(errs, err)
 	}
 	return errs
 }
 
 func TestWaitEndsWithTheContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	c := &client{t: t, errs: many(&types.TransactionConflictException{})}
-	c.errs = append([]error{cancelled("TransactionConflict", "None")}, many(cancelled("TransactionConflict", "None"))...)
-	if err := c.holder("").Hold(ctx, "eu-1", "s01", acme); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
+	c := &client{t: t}
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 { // many more tries than a caller without a deadline gets
+			c.errs = append(c.errs, many(cancelled("TransactionConflict", "None"))...)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		begun := time.Now()
+		if err := c.holder("").Hold(ctx, "eu-1", "s01", acme); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 10*time.Minute {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+	})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := c.holder("").Held(ended, "eu-1", "s01", "acme"); !errors.Is(err, context.Canceled) {
@@ -153,6 +170,23 @@ func TestDamagedItems(t *testing.T) {
 		}
 		if got, err := h.Holdings(t.Context(), "eu-1", "s01", "", 5); err == nil {
 			t.Errorf("%v is listed as %+v", epoch, got)
+		}
+	}
+}
+
+// A listing goes on page after page from where DynamoDB says, until it is full or at the end.
+func TestPages(t *testing.T) {
+	item := map[string]types.AttributeValue{"epoch": &types.AttributeValueMemberN{Value: "1"}, "pk": &types.AttributeValueMemberS{Value: "HOLDS"}, "sk": &types.AttributeValueMemberS{Value: "TENANT#acme"}}
+	for limit, want := range map[int]int{2: 2, 4: 4, 9: 4} {
+		c := &client{t: t, item: item, pages: 3}
+		got, err := c.holder("").Holdings(t.Context(), "eu-1", "s01", "", limit)
+		if err != nil || len(got) != want || len(c.starts) != want {
+			t.Fatalf("limit %d: %d holdings of %d pages, %v", limit, len(got), len(c.starts), err)
+		}
+		for i, start := range c.starts[1:] {
+			if sort := start["sk"].(*types.AttributeValueMemberS).Value; sort != fmt.Sprint(i+1) {
+				t.Errorf("page %d begins after %s", i+2, sort)
+			}
 		}
 	}
 }

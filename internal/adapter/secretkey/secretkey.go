@@ -1,4 +1,4 @@
-// Package secretkey reads a cell's placement key from AWS Secrets Manager.
+// Package secretkey reads a cell's placement keys from AWS Secrets Manager.
 package secretkey
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
-// How long a router waits for its key when it starts; Lambda gives its start 10 s.
+// How long a router waits for its keys when it starts; Lambda gives its start 10 s.
 const (
 	connectTimeout = time.Second
 	tryTimeout     = 2 * time.Second
@@ -31,6 +31,10 @@ func AtStart(o *secretsmanager.Options) {
 // keyBytes is the length of a cell's key.
 const keyBytes = 32
 
+// ErrVersion means that the secret has no key of the version that was asked for, or one that is none. It
+// comes wrapped.
+var ErrVersion = errors.New("the secret has no such key")
+
 // Client is the part of *secretsmanager.Client that is needed.
 type Client interface {
 	GetSecretValue(context.Context, *secretsmanager.GetSecretValueInput, ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error)
@@ -39,31 +43,38 @@ type Client interface {
 // Read returns one version of a cell's key. The secret's value is {"1":"<64 hexadecimal digits>", …}, a
 // key for each version. No error repeats any of it. It takes 5 s at most.
 func Read(ctx context.Context, client Client, secret, version string) ([]byte, error) {
+	keys, err := readAll(ctx, client, secret)
+	if err != nil {
+		return nil, err
+	}
+	return keys.version(secret, version)
+}
+
+// versions are the digits of a secret's keys.
+type versions map[string]string
+
+func readAll(ctx context.Context, client Client, secret string) (versions, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	out, err := client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &secret})
 	if err != nil {
-		return nil, fmt.Errorf("read the placement key from secret %s: %w", secret, err)
+		return nil, fmt.Errorf("read the placement keys from secret %s: %w", secret, err)
 	}
-	key, err := parse(aws.ToString(out.SecretString), version)
-	if err != nil {
-		return nil, fmt.Errorf("placement key in secret %s: %w", secret, err)
+	var keys versions
+	if json.Unmarshal([]byte(aws.ToString(out.SecretString)), &keys) != nil || keys == nil {
+		return nil, fmt.Errorf(`placement keys in secret %s: want an object {"version":"64 hexadecimal digits"}`, secret)
 	}
-	return key, nil
+	return keys, nil
 }
 
-func parse(value, version string) ([]byte, error) {
-	var versions map[string]string
-	if json.Unmarshal([]byte(value), &versions) != nil {
-		return nil, errors.New(`want an object {"version":"64 hexadecimal digits"}`)
-	}
-	text, ok := versions[version]
+func (v versions) version(secret, version string) ([]byte, error) {
+	text, ok := v[version]
 	if !ok {
-		return nil, fmt.Errorf("version %s is not there", version)
+		return nil, fmt.Errorf("placement key in secret %s: version %s is not there: %w", secret, version, ErrVersion)
 	}
 	key, err := hex.DecodeString(text)
 	if err != nil || len(key) != keyBytes {
-		return nil, fmt.Errorf("version %s is not %d hexadecimal digits", version, 2*keyBytes)
+		return nil, fmt.Errorf("placement key in secret %s: version %s is not %d hexadecimal digits: %w", secret, version, 2*keyBytes, ErrVersion)
 	}
 	return key, nil
 }

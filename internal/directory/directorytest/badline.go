@@ -16,7 +16,10 @@ func BadLine(t *testing.T, open func(t *testing.T) directory.Home) {
 		t.Run("OneBatchWins", func(t *testing.T) { oneBatchWins(t, homeSuite{open(t)}) })
 	})
 	t.Run("Directory", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, rules){"OneWinner": oneWinner, "Whole": whole, "Linearizable": linearizable, "SlotsUnique": slotsUnique} {
+		for name, test := range map[string]func(*testing.T, rules){
+			"OneWinner": oneWinner, "Whole": whole, "Linearizable": linearizable, "SlotsUnique": slotsUnique,
+			"NeverOverfull": neverOverfullAskedOnce,
+		} {
 			t.Run(name, func(t *testing.T) {
 				home := open(t)
 				test(t, rules{Fill(t, home), home})

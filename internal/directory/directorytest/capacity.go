@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,73 @@ func countersFollow(t *testing.T, r rules) {
 	check("us-1", 3001, 1, map[string]directory.Rate{"s03": 3001})
 	r.replace(t, e, "unpin", func(e *directory.Entry) { e.Pins = nil })
 	check("us-1", 3001, 1, nil)
+}
+
+// A tenant with as many pins as one may have changes all of them, and its load, at once; it is created,
+// enrolled and moved with as many. One pin more is refused before anything is written.
+func mostPins(t *testing.T, r rules) {
+	wide := topology("wide", 1)
+	wide.Shards = nil
+	for i := range 2*directory.MaxPins + 1 {
+		wide.Shards = append(wide.Shards, directory.Shard{ID: fmt.Sprintf("a-long-name-%04d", i), Weight: 1, State: directory.InUse})
+	}
+	shards := func(from, n int) []string {
+		var ids []string
+		for _, s := range wide.Shards[from : from+n] {
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	addCell(t, r.Directory, directory.Cell{Name: "wide"}, 1)
+	publish(t, r.Directory, wide)
+	pinned := func(pins []string, load directory.Rate) map[string]directory.Rate {
+		by := map[string]directory.Rate{}
+		for _, p := range pins {
+			by[p] = (load + directory.MaxPins - 1) / directory.MaxPins
+		}
+		return by
+	}
+	first, second := shards(0, directory.MaxPins), shards(directory.MaxPins, directory.MaxPins)
+	whale := directory.Entry{Tenant: "whale", Cell: "wide", State: directory.Active, Topology: 1, Load: 31_000, Pins: first}
+	e := r.create(t, whale)
+	r.cellIs(t, directory.Cell{Name: "wide", Load: 31_000, Tenants: 1, Pinned: pinned(first, 31_000)})
+	e = r.replace(t, e, "pin anew", func(e *directory.Entry) { e.Pins, e.Load = second, 62_000 })
+	r.cellIs(t, directory.Cell{Name: "wide", Load: 62_000, Tenants: 1, Pinned: pinned(second, 62_000)})
+
+	more := e.Clone()
+	more.Pins = shards(0, directory.MaxPins+1)
+	for name, try := range map[string]func() error{
+		"change": func() error { _, err := r.Replace(t.Context(), e, more, change("one more")); return err },
+		"create": func() error {
+			more := more.Clone()
+			more.Tenant = "another"
+			_, err := r.Create(t.Context(), more, change("one more"))
+			return err
+		},
+	} {
+		if err := try(); !errors.Is(err, directory.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint("at most ", directory.MaxPins)) {
+			t.Errorf("%s with a pin more than there may be: %v", name, err)
+		}
+	}
+	r.cellIs(t, directory.Cell{Name: "wide", Load: 62_000, Tenants: 1, Pinned: pinned(second, 62_000)})
+
+	e = r.replace(t, e, "move", func(e *directory.Entry) { e.State = directory.Moving })
+	r.replace(t, e, "moved", func(e *directory.Entry) {
+		e.Cell, e.State, e.Pins, e.Topology = "eu-1", directory.Active, nil, 3
+	})
+	r.cellIs(t, directory.Cell{Name: "wide"})
+	var many []directory.Entry // together they move more counters than one batch does
+	for i := range 2 * directory.MaxPins {
+		e := whale.Clone()
+		e.Tenant, e.Load, e.Pins = fmt.Sprint("t", i), 31, append(shards(i, min(directory.MaxPins, 2*directory.MaxPins+1-i)), shards(0, max(0, i-directory.MaxPins-1))...)
+		many = append(many, e)
+	}
+	if got, err := r.Enrol(t.Context(), many, change("enrol")); err != nil || got.Created != len(many) {
+		t.Errorf("%d of %d enrolled, %v", got.Created, len(many), err)
+	}
+	if c := r.cell(t, "wide"); c.Tenants != int64(len(many)) || c.Load != directory.Rate(31*len(many)) || len(c.Pinned) != len(wide.Shards) {
+		t.Errorf("%d tenants with load %v on %d shards", c.Tenants, c.Load, len(c.Pinned))
+	}
 }
 
 func cellChanges(t *testing.T, r rules) {

@@ -1,6 +1,7 @@
 package directorytest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -112,4 +113,62 @@ func Holder(t *testing.T, open func(t *testing.T) directory.Holder) {
 			t.Errorf("held at %d, %v; want 32", got.Epoch, err)
 		}
 	})
+	t.Run("ManyAtOnce", func(t *testing.T) { manyAtOnce(t, open(t)) })
+}
+
+// A holder that takes many at once treats each as Hold does.
+func manyAtOnce(t *testing.T, one directory.Holder) {
+	h, ok := one.(directory.ManyHolder)
+	if !ok {
+		t.Skip("it takes one at a time")
+	}
+	const n = 130
+	hold := func(epoch uint64, more ...directory.Holding) error {
+		many := more
+		for i := range n {
+			many = append(many, directory.Holding{Tenant: fmt.Sprintf("t%03d", i), Epoch: epoch})
+		}
+		return h.HoldMany(t.Context(), "eu-1", "s01", many)
+	}
+	want := func(epoch func(i int) uint64) {
+		t.Helper()
+		list, err := h.Holdings(t.Context(), "eu-1", "s01", "", 2*n)
+		if err != nil || len(list) != n {
+			t.Fatalf("%d are listed, %v; want %d", len(list), err, n)
+		}
+		listed := map[string]uint64{}
+		for _, l := range list {
+			listed[l.Tenant] = l.Epoch
+		}
+		for i := range n {
+			tenant := fmt.Sprintf("t%03d", i)
+			if got, _, err := h.Held(t.Context(), "eu-1", "s01", tenant); err != nil || got.Epoch != epoch(i) || listed[tenant] != epoch(i) {
+				t.Errorf("%s is held at %d and listed at %d, %v; want %d", tenant, got.Epoch, listed[tenant], err, epoch(i))
+			}
+		}
+	}
+	if err := h.HoldMany(t.Context(), "eu-1", "s01", nil); err != nil {
+		t.Errorf("nobody: %v", err)
+	}
+	for _, there := range []directory.Holding{{Tenant: "t007", Epoch: 9}, {Tenant: "t008", Epoch: 1}, {Tenant: "t009", Epoch: 3}} {
+		if err := h.Hold(t.Context(), "eu-1", "s01", there); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second time, all is done
+		if err := hold(3, directory.Holding{Tenant: "t001", Epoch: 5}, directory.Holding{Tenant: "t001", Epoch: 2}); err != nil {
+			t.Fatal(err)
+		}
+		want(func(i int) uint64 { return cmp.Or(map[int]uint64{1: 5, 7: 9}[i], 3) })
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, 4)
+	for w := range errs { // in any order, the highest stays
+		wg.Go(func() { errs[w] = hold(uint64(20 + w)) })
+	}
+	wg.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		t.Fatal(errs[i])
+	}
+	want(func(int) uint64 { return 23 })
 }

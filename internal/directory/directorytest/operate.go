@@ -3,7 +3,6 @@ package directorytest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -133,85 +132,4 @@ func operateRefuses(t *testing.T, r rules) {
 	try("not pinned", directory.ErrState, func() (directory.Entry, error) { return res.Unpin(ctx, "acme", 0, c) })
 	try("nobody", directory.ErrNotFound, func() (directory.Entry, error) { return res.Suspend(ctx, "nobody", 0, c) })
 	try("not by anyone", directory.ErrInvalid, func() (directory.Entry, error) { return res.Suspend(ctx, "acme", 0, directory.Change{Operation: "op"}) })
-}
-
-// Tenants come to the new version in pages, also when a page is done twice, with those who cannot left.
-func migrate(t *testing.T, r rules) {
-	res, h, _ := r.residence(t)
-	const n = 20
-	for i := range n {
-		e := entry(fmt.Sprintf("t%02d", i), directory.Active)
-		if i == 3 {
-			e.State = directory.Placing
-		}
-		if i == 5 {
-			e.Pins = []string{"s08"}
-		}
-		e = r.create(t, e)
-		if i == 4 {
-			r.replace(t, e, "move", func(e *directory.Entry) { e.State = directory.Moving })
-		}
-	}
-	top := slotted("eu-1", 4, 8)
-	top.Shards[7].ID = "other"
-	publish(t, r.Directory, top)
-	skipped := map[string]error{}
-	for after, more := "", true; more; {
-		var page directory.Migrated
-		for range 2 { // the second time as after a crash
-			var err error
-			if page, err = res.Migrate(t.Context(), directory.Migration{Cell: "eu-1", To: 4}, after, 6, change("migrate")); err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range page.Skipped {
-				skipped[s.Tenant] = s.Why
-			}
-		}
-		after, more = page.Next, page.Next != ""
-	}
-	if len(skipped) != 3 || !errors.Is(skipped["t03"], directory.ErrState) || !errors.Is(skipped["t04"], directory.ErrState) || !errors.Is(skipped["t05"], directory.ErrInvalid) {
-		t.Errorf("skipped %v, want t03, t04 and t05", skipped)
-	}
-	slots := map[uint64]bool{}
-	on := 0
-	entries, err := r.ListCell(t.Context(), "eu-1", "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if skipped[e.Tenant] != nil {
-			continue
-		}
-		on++
-		if e.Topology != 4 || e.Slot == 0 || slots[e.Slot] {
-			t.Errorf("%s is on topology %d with slot %d", e.Tenant, e.Topology, e.Slot)
-		}
-		slots[e.Slot] = true
-		served(t, res, h, e.Tenant)
-	}
-	if now, err := r.Topology(t.Context(), "eu-1", 4); err != nil || now.Tenants != int64(on) {
-		t.Errorf("topology 4 has %d tenants, %v; want %d", now.Tenants, err, on)
-	}
-}
-
-func migrateRefuses(t *testing.T, r rules) {
-	res, _, e := r.residence(t)
-	cell := r.cell(t, e.Cell)
-	for name, c := range map[string]struct {
-		m    directory.Migration
-		want error
-	}{
-		"state on the shards": {directory.Migration{Cell: e.Cell, To: 2, Stateful: true}, directory.ErrHome},
-		"no such version":     {directory.Migration{Cell: e.Cell, To: 9}, directory.ErrUnknownTopology},
-	} {
-		if _, err := res.Migrate(t.Context(), c.m, "", 10, change("migrate")); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-	if _, err := r.Retire(t.Context(), e.Cell, 2, change("retire")); err != nil {
-		t.Fatal(err)
-	}
-	_, err := res.Migrate(t.Context(), directory.Migration{Cell: e.Cell, To: 2}, "", 10, change("migrate"))
-	wantIs(t, err, directory.ErrRetired)
-	r.unchanged(t, e, cell)
 }

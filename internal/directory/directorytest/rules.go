@@ -34,6 +34,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"SignUpRepeated", signUpRepeated},
 		{"SignUpOfStateful", stateful},
 		{"CountersFollowTheTenant", countersFollow},
+		{"MostPins", mostPins},
 		{"CellChanges", cellChanges},
 		{"SlotsUnique", slotsUnique},
 		{"SignUpInterrupted", signUpInterrupted},

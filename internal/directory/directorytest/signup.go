@@ -85,9 +85,32 @@ func busyHome(t *testing.T, r rules) {
 	}
 }
 
+// The client loses answers, and repeats what it does not know of or was turned away.
+func neverOverfull(t *testing.T, r rules) {
+	d, err := directory.Open(t.Context(), newFaulty(t, r.home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signUpsAtOnce(t, r, func(s directory.SignUp, c directory.Change) error {
+		_, err := persist(func() (directory.Entry, error) { return d.Place(t.Context(), s, c) })
+		return err
+	})
+}
+
+// The line is bad and records are contended for, and the client asks once: it is never told that the
+// directory is busy, or that nobody knows.
+func neverOverfullAskedOnce(t *testing.T, r rules) {
+	ctx, cancel := withTimeout(t, 10*time.Minute)
+	defer cancel()
+	signUpsAtOnce(t, r, func(s directory.SignUp, c directory.Change) error {
+		_, err := r.Place(ctx, s, c)
+		return err
+	})
+}
+
 // 500 sign-ups at once against three cells with room for 300: no cell is overfull, everybody who was
 // told yes is there once, and everybody else was told why.
-func neverOverfull(t *testing.T, r rules) {
+func signUpsAtOnce(t *testing.T, r rules, place func(directory.SignUp, directory.Change) error) {
 	const n = 500
 	room := 0
 	for i, capacity := range []directory.Rate{100, 150, 200} { // less 30 %: 70, 105, 140 tenants of 1/s
@@ -95,19 +118,13 @@ func neverOverfull(t *testing.T, r rules) {
 		room += int(capacity) * 7 / 10
 	}
 	r.closeAll(t)
-	d, err := directory.Open(t.Context(), newFaulty(t, r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
 			// Every tenth signs up twice at the same time, which is one tenant.
 			tenant := fmt.Sprintf("t%03d", i-i%10/9)
-			_, errs[i] = persist(func() (directory.Entry, error) {
-				return d.Place(t.Context(), directory.SignUp{Tenant: tenant, Load: 1000}, change(fmt.Sprintf("sign-up %d", i)))
-			})
+			errs[i] = place(directory.SignUp{Tenant: tenant, Load: 1000}, change(fmt.Sprintf("sign-up %d", i)))
 		})
 	}
 	wg.Wait()

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -225,62 +223,6 @@ func operationReused(t *testing.T, s suite) {
 	s.stands(t, first)
 }
 
-func oneWriterWinsEachEpoch(t *testing.T, s suite) {
-	const writers, epochs = 64, 5
-	s.create(t, s.entry("acme", "op-0"))
-	for epoch := uint64(1); epoch <= epochs; epoch++ {
-		won := race(t, writers, func(ctx context.Context, w int) error {
-			e := s.entry("acme", fmt.Sprintf("op-%d-%d", epoch, w))
-			_, err := s.CompareAndSet(ctx, epoch, e)
-			return err
-		}, directory.ErrStale)
-		want := s.entry("acme", fmt.Sprintf("op-%d-%d", epoch, won))
-		want.Epoch = epoch + 1
-		s.stands(t, want)
-	}
-}
-
-func oneCreatorWins(t *testing.T, s suite) {
-	won := race(t, 64, func(ctx context.Context, w int) error {
-		_, err := s.Create(ctx, s.entry("acme", fmt.Sprintf("op-%d", w)))
-		return err
-	}, directory.ErrExists)
-	want := s.entry("acme", fmt.Sprintf("op-%d", won))
-	want.Epoch = 1
-	s.stands(t, want)
-}
-
-// race runs n writers at once, of which exactly one may succeed and all others must fail with lost.
-func race(t *testing.T, n int, write func(context.Context, int) error, lost error) (won int) {
-	t.Helper()
-	errs := make([]error, n)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for w := range n {
-		wg.Go(func() {
-			<-start
-			errs[w] = write(t.Context(), w)
-		})
-	}
-	close(start)
-	wg.Wait()
-	won = -1
-	for w, err := range errs {
-		switch {
-		case err == nil && won >= 0:
-			t.Fatalf("writers %d and %d both won", won, w)
-		case err == nil:
-			won = w
-		case !errors.Is(err, lost):
-			t.Fatalf("writer %d: %v, want %q", w, err, lost)
-		}
-	}
-	if won < 0 {
-		t.Fatal("nobody won")
-	}
-	return won
-}
-
 func sharesNoMemory(t *testing.T, s suite) {
 	given := s.entry("acme", "op-1")
 	returned := s.create(t, given)
@@ -313,93 +255,6 @@ func namesOfEveryKind(t *testing.T, s suite) {
 		want := s.entry(name, fmt.Sprintf("op-%d", i))
 		want.Epoch = 1
 		s.stands(t, want)
-	}
-}
-
-func (s suite) listAll(t *testing.T, limit int, between func(page int)) []string {
-	t.Helper()
-	var tenants []string
-	after := ""
-	for page := 0; ; page++ {
-		entries, err := s.List(t.Context(), after, limit)
-		if err != nil {
-			t.Fatalf("list after %q: %v", after, err)
-		}
-		if len(entries) > limit {
-			t.Fatalf("a page of %d entries, limit %d", len(entries), limit)
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Tenant, s.entry("", "").Tenant) {
-				tenants = append(tenants, e.Tenant)
-			}
-		}
-		if len(entries) < limit {
-			return tenants
-		}
-		after = entries[len(entries)-1].Tenant
-		between(page)
-	}
-}
-
-func listInPages(t *testing.T, s suite) {
-	var want []string
-	for i := range 23 {
-		e := s.create(t, s.entry(fmt.Sprintf("t%02d", i), "op"))
-		want = append(want, e.Tenant)
-	}
-	var order []string
-	for _, limit := range []int{1, 5, 23, 1000} {
-		got := s.listAll(t, limit, func(int) {})
-		if order == nil {
-			order = slices.Clone(got)
-		}
-		if diff := cmp.Diff(order, got); diff != "" {
-			t.Fatalf("limit %d lists in another order (-first +now):\n%s", limit, diff)
-		}
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("limit %d (-want +got):\n%s", limit, diff)
-		}
-	}
-	entries, err := s.List(t.Context(), "", 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		s.stands(t, e)
-	}
-}
-
-func listWhileItChanges(t *testing.T, s suite) {
-	for i := range 20 {
-		s.create(t, s.entry(fmt.Sprintf("old%02d", i), "op"))
-	}
-	got := s.listAll(t, 3, func(page int) {
-		s.create(t, s.entry(fmt.Sprintf("new%02d", page), "op"))
-		e := s.entry(fmt.Sprintf("old%02d", page), "op-2")
-		if _, err := s.CompareAndSet(t.Context(), 1, e); err != nil {
-			t.Fatal(err)
-		}
-	})
-	seen := map[string]int{}
-	for _, tenant := range got {
-		seen[tenant]++
-		if seen[tenant] > 1 {
-			t.Errorf("%q is listed twice", tenant)
-		}
-	}
-	for i := range 20 {
-		if tenant := s.entry(fmt.Sprintf("old%02d", i), "").Tenant; seen[tenant] != 1 {
-			t.Errorf("%q is listed %d times", tenant, seen[tenant])
-		}
-	}
-}
-
-func listRefusesNoLimit(t *testing.T, s suite) {
-	for _, limit := range []int{0, -1} {
-		if _, err := s.List(t.Context(), "", limit); err == nil {
-			t.Errorf("limit %d is accepted", limit)
-		}
 	}
 }
 

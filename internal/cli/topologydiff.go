@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,7 +46,8 @@ in use is to have its fair share. Pinned tenants stay on their pins.
 
 By default it compares the cell's newest topology with the one that topology publish would publish, over
 the cell's tenants of the directory; --population takes the tenants of a file instead, all of the default
-size class. It needs the placement key. Nothing is changed.`,
+size class. It needs the placement key. Nothing is changed; that you looked at the directory's tenants is
+kept in the record that tenant history --operator prints.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -80,15 +80,17 @@ size class. It needs the placement key. Nothing is changed.`,
 				})
 				if file != nil {
 					entries = file.entries(args[0])
+				} else if err := d.noteListing(ctx, "topology diff", args[0], fmt.Sprintf("--from %d --to %d", a.Version, b.Version)); err != nil {
+					return err
 				}
 				return f.printDiff(old, next, entries, diffSum{From: a.Version, To: b.Version}, sumOnly, asJSON)
 			})
 		},
 	}
 	p.register(cmd)
-	cmd.Flags().Uint64Var(&from, "from", 0, "version to compare from (default: the newest)")
-	cmd.Flags().Uint64Var(&to, "to", 0, "version to compare with (default: what topology publish would publish)")
-	cmd.Flags().StringVar(&population, "population", "", "file of tenants, as cellwall place takes it, - for standard input")
+	countedVar(cmd.Flags(), &from, "from", "version to compare from (default: the newest)")
+	countedVar(cmd.Flags(), &to, "to", "version to compare with (default: what topology publish would publish)")
+	wordVar(cmd.Flags(), &population, "population", "", "file of tenants, as cellwall place takes it, - for standard input")
 	cmd.Flags().BoolVar(&sumOnly, "sum", false, "print the sum alone")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, the last of which is the sum")
 	return cmd
@@ -175,103 +177,4 @@ func (f *directoryFlags) printDiff(old, next *directory.Placer, entries iter.Seq
 		return fmt.Errorf("write the difference: %w", err)
 	}
 	return nil
-}
-
-// migrateReport is the JSON form of topology migrate.
-type migrateReport struct {
-	Cell    string          `json:"cell"`
-	To      uint64          `json:"toVersion"`
-	Placed  int             `json:"placed"` // tenants on the version, now or before
-	Skipped []skippedTenant `json:"skipped"`
-}
-
-type skippedTenant struct {
-	Tenant string `json:"tenant"`
-	Why    string `json:"why"`
-}
-
-func topologyMigrate(f *directoryFlags) *cobra.Command {
-	var to uint64
-	var batch int
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "migrate CELL",
-		Short: "Move a cell's tenants to a version of its topology, in batches, by compare-and-set",
-		Long: `Move the tenants of a cell to a version of its topology, by default the newest: each by compare-and-set,
-after every shard of its new subset holds it. It may be interrupted at any time; the same command goes on
-with those who are left.
-
-Exit status 3 when tenants were left where they are, each with its reason: being signed up or moved, or a
-size class or pin that the version does not have. With shard.state.mode home, too, with nobody migrated: a
-tenant's state lies on its shards, so that it needs a move.`,
-		Args: exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if batch < 1 || batch > 10000 {
-				return usagef("--batch %d: want 1 to 10000 tenants", batch)
-			}
-			fleet, err := f.loadFleet()
-			if err != nil {
-				return err
-			}
-			return f.with(ctx, func(d *desk) error {
-				newest, err := d.newest(ctx, args[0])
-				switch {
-				case err != nil:
-					return err
-				case newest == nil:
-					return usagef("cell %q has no topology: publish one first", args[0])
-				case to == 0:
-					to = newest.Version
-				}
-				if err := d.keyed(ctx); err != nil {
-					return err
-				}
-				m := directory.Migration{Cell: args[0], To: to, Stateful: statefulShards(fleet)}
-				r, err := f.migrate(ctx, d, m, batch)
-				if err != nil {
-					return err
-				}
-				return f.printMigrated(r, asJSON)
-			})
-		},
-	}
-	cmd.Flags().Uint64Var(&to, "to", 0, "version (default: the newest)")
-	cmd.Flags().IntVar(&batch, "batch", 100, "tenants between two lines of progress, 1 to 10000")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
-}
-
-func (f *directoryFlags) migrate(ctx context.Context, d *desk, m directory.Migration, batch int) (migrateReport, error) {
-	r := migrateReport{Cell: m.Cell, To: m.To, Skipped: []skippedTenant{}}
-	for after := ""; ; {
-		page, err := d.Migrate(ctx, m, after, batch, d.change())
-		if err != nil {
-			return r, err
-		}
-		r.Placed += page.Moved
-		for _, s := range page.Skipped {
-			r.Skipped = append(r.Skipped, skippedTenant{s.Tenant, s.Why.Error()})
-		}
-		fmt.Fprintf(f.err, "on topology %d: %s, left: %d\n", m.To, count(r.Placed, "tenant"), len(r.Skipped))
-		if after = page.Next; after == "" {
-			return r, nil
-		}
-	}
-}
-
-func (f *directoryFlags) printMigrated(r migrateReport, asJSON bool) error {
-	var err error
-	if asJSON {
-		err = f.json(r)
-	} else {
-		_, err = fmt.Fprintf(f.out, "cell %s: %s on topology %d, %d left\n", r.Cell, count(r.Placed, "tenant"), r.To, len(r.Skipped))
-	}
-	if err != nil || len(r.Skipped) == 0 {
-		return err
-	}
-	for _, s := range slices.Clip(r.Skipped) {
-		fmt.Fprintf(f.err, "%s: %s\n", shown(s.Tenant), s.Why)
-	}
-	return foundf("%s could not be migrated", count(len(r.Skipped), "tenant"))
 }

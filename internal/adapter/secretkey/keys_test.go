@@ -1,0 +1,142 @@
+package secretkey
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+)
+
+// changing is a Client of a secret that tests change. It takes a moment, and counts its readings.
+type changing struct {
+	mu    sync.Mutex
+	now   secret
+	reads atomic.Int32
+}
+
+func (c *changing) GetSecretValue(ctx context.Context, in *secretsmanager.GetSecretValueInput, _ ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error) {
+	c.reads.Add(1)
+	time.Sleep(time.Millisecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now.GetSecretValue(ctx, in)
+}
+
+func (c *changing) set(value string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = secret{name, value, err}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	down := errors.New("no route")
+	if _, err := Open(t.Context(), secret{err: down}, name); !errors.Is(err, down) {
+		t.Errorf("Secrets Manager down: %v", err)
+	}
+	for what, value := range map[string]string{"empty": ``, "nothing": `{}`, "null": `null`, "no object": `[]`, "no key": `{"1":"` + one[2:] + `"}`} {
+		if k, err := Open(t.Context(), secret{name: name, value: value}, name); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "a1a1") {
+			t.Errorf("%s: %v, %v", what, k, err)
+		}
+	}
+	// One bad version keeps nobody from the others.
+	k, err := Open(t.Context(), secret{name: name, value: `{"1":"` + one + `","2":"zz"}`}, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := k.Key(t.Context(), "1"); err != nil || !bytes.Equal(key, bytes.Repeat([]byte{0xa1}, 32)) {
+		t.Errorf("version 1: %x, %v", key, err)
+	}
+	if _, err := k.Key(t.Context(), "2"); !errors.Is(err, ErrVersion) || strings.Contains(err.Error(), "zz") {
+		t.Errorf("version 2: %v", err)
+	}
+}
+
+// TestARotatedKeyIsFound: a version that came after the start is found by one reading for all who ask, and
+// the known ones need none.
+func TestARotatedKeyIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c changing
+		c.set(`{"1":"`+one+`"}`, nil)
+		k, err := Open(t.Context(), &c, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := func(want int32) {
+			t.Helper()
+			if n := c.reads.Load(); n != want {
+				t.Errorf("the secret was read %d times, want %d", n, want)
+			}
+		}
+		for range 100 {
+			if _, err := k.Key(t.Context(), "1"); err != nil {
+				t.Error(err)
+			}
+			if _, err := k.Key(t.Context(), "2"); !errors.Is(err, ErrVersion) {
+				t.Errorf("a version that is not there: %v", err)
+			}
+		}
+		reads(2)
+		c.set(`{"1":"`+one+`","2":"`+two+`"}`, nil)
+		time.Sleep(readAgain)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if key, err := k.Key(t.Context(), "2"); err != nil || !bytes.Equal(key, bytes.Repeat([]byte{0xb2}, 32)) {
+					t.Errorf("the new version: %x, %v", key, err)
+				}
+			})
+		}
+		wg.Wait()
+		reads(3)
+
+		// A store that is down says so once in a while, and takes away nothing.
+		down := errors.New("no route")
+		c.set("", down)
+		time.Sleep(readAgain)
+		if _, err := k.Key(t.Context(), "3"); !errors.Is(err, down) {
+			t.Errorf("Secrets Manager down: %v", err)
+		}
+		if _, err := k.Key(t.Context(), "3"); !errors.Is(err, ErrVersion) {
+			t.Errorf("right after: %v", err)
+		}
+		reads(4)
+		for _, version := range []string{"1", "2"} {
+			if _, err := k.Key(t.Context(), version); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestWhoCannotWaitLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c changing
+		c.set(`{"1":"`+one+`"}`, nil)
+		k, err := Open(t.Context(), &c, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.client = hanging{}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := k.Key(t.Context(), "2"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if _, err := k.Key(ctx, "2"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second { // by the bubble's clock
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		wg.Wait()
+	})
+}

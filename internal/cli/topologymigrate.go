@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+// migrateReport is the JSON form of topology migrate.
+type migrateReport struct {
+	Cell    string       `json:"cell"`
+	To      uint64       `json:"toVersion"`
+	Placed  int          `json:"placed"`  // tenants on the version, now or before
+	Skipped []leftTenant `json:"skipped"` // left where they are
+	Failed  []leftTenant `json:"failed"`  // of whom it is not known whether all was done
+}
+
+type leftTenant struct {
+	Tenant string `json:"tenant"`
+	Why    string `json:"why"`
+}
+
+func topologyMigrate(f *directoryFlags) *cobra.Command {
+	var to uint64
+	var batch int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "migrate CELL",
+		Short: "Move a cell's tenants to a version of its topology, in batches, by compare-and-set",
+		Long: `Move the tenants of a cell to a version of its topology, by default the newest: each by compare-and-set,
+after every shard of its new subset holds it, and several at a time. A tenant that fails does not keep the
+others; after 100 failures in a row it ends. It may be interrupted at any time: tenants that were begun are
+finished, no other is, and the number of those on the version is told. The same command goes on with those
+who are left, and finishes what failed.
+
+Exit status 3 when tenants were left where they are, each with its reason: being signed up or moved, or a
+size class or pin that the version does not have; 1 when some failed. With shard.state.mode home 3, too, with
+nobody migrated: a tenant's state lies on its shards, so that it needs a move. That you went through the
+tenants is kept in the record that tenant history --operator prints.`,
+		Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if batch < 1 || batch > 10000 {
+				return usagef("--batch %d: want 1 to 10000 tenants", batch)
+			}
+			fleet, err := f.loadFleet()
+			if err != nil {
+				return err
+			}
+			return f.with(ctx, func(d *desk) error {
+				newest, err := d.newest(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case newest == nil:
+					return hint(usagef("cell %q has no topology: publish one first", args[0]), "cellwall topology publish %s", quote(args[0]))
+				case to == 0:
+					to = newest.Version
+				}
+				if err := d.keyed(ctx); err != nil {
+					return err
+				}
+				if err := d.reach(args[0]); err != nil {
+					return err
+				}
+				m := directory.Migration{Cell: args[0], To: to, Stateful: statefulShards(fleet)}
+				r, err := f.migrate(ctx, d, m, batch)
+				return f.printMigrated(r, err, asJSON)
+			})
+		},
+	}
+	countedVar(cmd.Flags(), &to, "to", "version (default: the newest)")
+	intVar(cmd.Flags(), &batch, "batch", 100, "tenants between two lines of progress, 1 to 10000")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// migrateFailures in a row, with nobody migrated between them, end a migration: it is no use to go on then.
+const migrateFailures = 100
+
+// migrate goes through the cell's tenants. With an error the report tells how far it came.
+func (f *directoryFlags) migrate(ctx context.Context, d *desk, m directory.Migration, batch int) (migrateReport, error) {
+	r := migrateReport{Cell: m.Cell, To: m.To, Skipped: []leftTenant{}, Failed: []leftTenant{}}
+	cell, err := d.Cell(ctx, m.Cell)
+	if err == nil {
+		err = d.noteListing(ctx, "topology migrate", m.Cell, fmt.Sprintf("--to %d", m.To))
+	}
+	if err != nil {
+		return r, err
+	}
+	f.watches() // no tenant is to stop half-way
+	failures := 0
+	for after := ""; ; {
+		page, err := d.Migrate(ctx, m, after, batch, d.change())
+		r.Placed += page.Moved
+		r.Skipped = append(r.Skipped, lefts(page.Skipped)...)
+		r.Failed = append(r.Failed, lefts(page.Failed)...)
+		switch {
+		case ctx.Err() != nil:
+			return r, hint(fmt.Errorf("%w: %s of about %d are on topology %d, %d failed, and nobody was stopped half-way",
+				context.Cause(ctx), count(r.Placed, "tenant"), cell.Tenants, m.To, len(r.Failed)), "the same command goes on with those who are left")
+		case err != nil:
+			return r, err
+		}
+		fmt.Fprintf(f.err, "on topology %d: %s of about %d, left: %d, failed: %d\n", m.To, count(r.Placed, "tenant"), cell.Tenants, len(r.Skipped), len(r.Failed))
+		if failures += len(page.Failed); page.Moved > 0 {
+			failures = 0
+		}
+		if after = page.Next; after == "" || failures >= migrateFailures {
+			return r, nil
+		}
+	}
+}
+
+func lefts(tenants []directory.Left) []leftTenant {
+	out := make([]leftTenant, len(tenants))
+	for i, t := range tenants {
+		out[i] = leftTenant{t.Tenant, t.Why.Error()}
+	}
+	return out
+}
+
+// printMigrated prints how far a migration came, whatever ended it.
+func (f *directoryFlags) printMigrated(r migrateReport, ended error, asJSON bool) error {
+	if ended != nil && r.Placed+len(r.Skipped)+len(r.Failed) == 0 {
+		return ended
+	}
+	var err error
+	if asJSON {
+		err = f.json(r)
+	} else {
+		failed := ""
+		if len(r.Failed) > 0 {
+			failed = fmt.Sprintf(", %d failed", len(r.Failed))
+		}
+		_, err = fmt.Fprintf(f.out, "cell %s: %s on topology %d, %d left%s\n", r.Cell, count(r.Placed, "tenant"), r.To, len(r.Skipped), failed)
+	}
+	for _, left := range [][]leftTenant{r.Skipped, r.Failed} {
+		for _, t := range left {
+			fmt.Fprintf(f.err, "%s: %s\n", shown(t.Tenant), printed(t.Why))
+		}
+	}
+	switch {
+	case ended != nil:
+		return errors.Join(ended, err)
+	case err != nil:
+		return err
+	case len(r.Failed) > 0:
+		return hint(fmt.Errorf("%s failed, and %d could not be migrated", count(len(r.Failed), "tenant"), len(r.Skipped)),
+			"the same command goes on with those who are left, and finishes what failed")
+	case len(r.Skipped) > 0:
+		return foundf("%s could not be migrated", count(len(r.Skipped), "tenant"))
+	}
+	return nil
+}
