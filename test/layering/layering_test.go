@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"maps"
 	"os"
@@ -116,6 +119,8 @@ func TestBans(t *testing.T) {
 		{listed{ImportPath: in("internal/blast"), Imports: []string{"fmt", "iter", in("internal/placement")}, Deps: []string{"os"}, TestImports: []string{"os", "pgregory.net/rapid"}}, nil},
 		{listed{ImportPath: in("internal/blast"), Imports: []string{"pgregory.net/rapid"}}, []string{"level 1 imports the standard library and level 1"}},
 		{listed{ImportPath: in("internal/wave"), Imports: []string{in("internal/fleet")}}, []string{"level 1 imports the standard library and level 1"}},
+		{listed{ImportPath: in("internal/blast"), Imports: []string{"math/rand/v2"}}, nil},
+		{listed{ImportPath: in("internal/blast"), Imports: []string{"math/rand"}}, []string{"level 1 has no I/O, clock, context or random source"}},
 		{listed{ImportPath: in("internal/template"), Imports: []string{"os", "math/rand/v2", "net/http"}}, slices.Repeat([]string{"level 1 has no I/O, clock, context or random source"}, 3)},
 
 		{listed{ImportPath: in("internal/fleet/names"), Imports: []string{"time", in("internal/placement"), "go.yaml.in/yaml/v3"}}, nil},
@@ -163,5 +168,37 @@ func TestBans(t *testing.T) {
 		if b.reason == "" {
 			t.Errorf("no reason is given for the ban: %s", name)
 		}
+	}
+}
+
+// TestSeededDrawsFromItsSeed: the package that may import math/rand/v2 calls rand.New and rand.NewPCG of it
+// alone; the functions beside them draw from a source that nobody seeds.
+func TestSeededDrawsFromItsSeed(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", strings.TrimPrefix(seeded, module), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	draws := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "rand" {
+					if draws++; !slices.Contains([]string{"New", "NewPCG", "Rand", "PCG"}, s.Sel.Name) {
+						t.Errorf("%s uses rand.%s, whose numbers nobody can draw again", file, s.Sel.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	if draws == 0 {
+		t.Errorf("%s draws nothing any more: take its exception away", seeded)
 	}
 }
