@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,8 +14,6 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
-	"cellwall.dev/cellwall/internal/fleet/names"
-	"cellwall.dev/cellwall/internal/placement"
 )
 
 func topologyCommand(a *app) *cobra.Command {
@@ -134,109 +128,16 @@ func (f *directoryFlags) printTopology(t directory.Topology) error {
 		return err
 	}
 	w := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nshard\tzone\tweight\tstate")
+	fmt.Fprintln(w, "\nshard\tzone\tweight\tstate\tposition")
 	for _, s := range t.Shards {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", s.ID, s.Zone, s.Weight, s.State)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", shown(s.ID), shown(s.Zone), s.Weight, s.State, shown(cmp.Or(s.Position, s.ID)))
 	}
 	return w.Flush()
 }
 
-// draft is the flags that say which topology to publish, or to compare with.
-type draft struct {
-	file           string
-	drain, without []string
-}
-
-func (p *draft) register(cmd *cobra.Command) {
-	wordVar(cmd.Flags(), &p.file, "file", "", "take the topology from this JSON file, as topology show --json prints one, instead of the fleet")
-	cmd.Flags().StringSliceVar(&p.drain, "drain", nil, "shards that the topology names but places nobody on")
-	cmd.Flags().StringSliceVar(&p.without, "without", nil, "shards of the fleet's cell that the topology does not name")
-}
-
-// next is the topology that comes after the cell's, by the fleet or the file.
-func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *directory.Topology) (directory.Topology, error) {
-	t := directory.Topology{Cell: c.Name, Scheme: placement.Scheme(f.Placement.Scheme), MaxShared: f.Placement.MaxShared, KeyVersion: "1", KBySize: map[string]int{"": f.Placement.PerTenant}}
-	if previous != nil {
-		t.KeyVersion = previous.KeyVersion
-	}
-	for size, s := range f.Placement.Sizes {
-		t.KBySize[size] = s.PerTenant
-	}
-	for _, s := range c.Shards {
-		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
-	}
-	if p.file != "" {
-		var err error
-		if t, err = readTopology(p.file); err != nil {
-			return t, usagef("--file: %w", err)
-		}
-		if t.Cell != "" && t.Cell != c.Name {
-			return t, usagef("--file %s has a topology of cell %q, not %q", p.file, t.Cell, c.Name)
-		}
-		t.Cell = c.Name
-	}
-	t.Version = newest + 1
-	for _, id := range p.drain {
-		i := slices.IndexFunc(t.Shards, func(s directory.Shard) bool { return s.ID == id })
-		if i < 0 {
-			return t, usagef("--drain %s: cell %q has no such shard", id, c.Name)
-		}
-		t.Shards[i].State = directory.Drained
-	}
-	for _, id := range p.without {
-		before := len(t.Shards)
-		t.Shards = slices.DeleteFunc(t.Shards, func(s directory.Shard) bool { return s.ID == id })
-		if len(t.Shards) == before {
-			return t, usagef("--without %s: cell %q has no such shard", id, c.Name)
-		}
-	}
-	if err := physical(f, c, t); err != nil || p.file != "" && t.Slots > 0 {
-		return t, err
-	}
-	return t.WithSlots()
-}
-
-// readTopology reads one topology as topology show --json prints it, and nothing else.
-func readTopology(file string) (directory.Topology, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return directory.Topology{}, err
-	}
-	var read shownTopology
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields() // a slip is not to be a default
-	if err := d.Decode(&read); err != nil {
-		return directory.Topology{}, fmt.Errorf("%s: %w", file, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return directory.Topology{}, fmt.Errorf("%s: something follows the topology; want one alone", file)
-	}
-	return read.Topology, nil
-}
-
-// physical refuses a topology that names a shard which the fleet does not have, or two shards that are one.
-func physical(f *fleet.Fleet, c fleet.Cell, t directory.Topology) error {
-	if err := t.Check(c.Zones); err != nil {
-		return usagef("%w", err)
-	}
-	bearer := map[names.Named]string{}
-	for _, s := range t.Shards {
-		if !slices.ContainsFunc(c.Shards, func(spec fleet.ShardSpec) bool { return spec.ID == s.ID }) {
-			return usagef("topology %d of cell %q names shard %q, which the fleet does not have: stamp it first", t.Version, c.Name, s.ID)
-		}
-		for _, name := range names.ForFleet(f.Service).Cell(c.Name).Shard(s.ID).All(c.Account, c.Region) {
-			if other, taken := bearer[name]; taken {
-				return usagef("shards %q and %q of topology %d are one: both have the %s %s", other, s.ID, t.Version, name.Space, name.Name)
-			}
-			bearer[name] = s.ID
-		}
-	}
-	return nil
-}
-
 func topologyPublish(f *directoryFlags) *cobra.Command {
 	var p draft
-	var asJSON bool
+	var asJSON, accept bool
 	cmd := &cobra.Command{
 		Use:   "publish CELL",
 		Short: "Publish the next version of a cell's topology, as the fleet describes the cell",
@@ -246,7 +147,9 @@ end come to the directory.
 
 Refused with exit status 2: a shard named twice, two shards that are one, a zone that the cell does not
 have, a shard that is not in the fleet. With 3: no difference to the newest version, a fleet that has lost a
-shard which a topology still names, and one that dropped a zone of the cell or has them in another order.`,
+shard which a topology still names, one that dropped a zone of the cell or has them in another order, and
+without --accept-remap a version that draws the subsets of all tenants anew: hmac/v1 with another number of
+shards, bounded/v1 with others, another scheme or another key.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fleet, cell, err := f.stamped(args[0])
@@ -272,6 +175,13 @@ shard which a topology still names, and one that dropped a zone of the cell or h
 				if newest != nil && same(*newest, next) && d.operation != f.operation {
 					return foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version)
 				}
+				if newest != nil && newest.Tenants > 0 && !accept {
+					if anew, err := remaps(*newest, next); err != nil {
+						return err
+					} else if anew {
+						return errRemap(*newest, next)
+					}
+				}
 				if err := d.hasKey(ctx, newest, next); err != nil {
 					return err
 				}
@@ -290,6 +200,7 @@ shard which a topology still names, and one that dropped a zone of the cell or h
 		},
 	}
 	p.register(cmd)
+	cmd.Flags().BoolVar(&accept, "accept-remap", false, "publish a version that draws the subsets of all tenants anew")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

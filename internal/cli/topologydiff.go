@@ -30,6 +30,7 @@ type diffSum struct {
 	Seats   int     `json:"seats"`
 	Moved   int     `json:"movedSeats"`
 	Minimum float64 `json:"minimumSeats"`
+	Anew    bool    `json:"anew"` // all subsets are drawn anew
 }
 
 func topologyDiff(f *directoryFlags) *cobra.Command {
@@ -166,12 +167,16 @@ func (f *directoryFlags) printDiff(old, next *directory.Placer, entries iter.Seq
 	if err != nil {
 		return err
 	}
+	sum.Anew = old.Anew(next)
 	sum.Tenants, sum.Moving, sum.Seats, sum.Moved, sum.Minimum = counted.Tenants, counted.Moving, counted.Seats, counted.Moved, counted.Minimum
 	if asJSON {
 		_ = lines.Encode(sum)
 	} else {
 		fmt.Fprintf(out, "topology %d → %d: %d of %d tenants move (%s), with %d of %d seats; the minimum is %.0f\n", sum.From, sum.To,
 			sum.Moving, sum.Tenants, percentOf(uint64(sum.Moving), uint64(sum.Tenants)), sum.Moved, sum.Seats, math.Ceil(sum.Minimum))
+		if sum.Anew {
+			fmt.Fprintf(out, "topology %d draws all subsets anew: publish and migrate want --accept-remap\n", sum.To)
+		}
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write the difference: %w", err)

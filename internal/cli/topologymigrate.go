@@ -27,7 +27,7 @@ type leftTenant struct {
 func topologyMigrate(f *directoryFlags) *cobra.Command {
 	var to uint64
 	var batch int
-	var asJSON bool
+	var asJSON, accept bool
 	cmd := &cobra.Command{
 		Use:   "migrate CELL",
 		Short: "Move a cell's tenants to a version of its topology, in batches, by compare-and-set",
@@ -38,7 +38,8 @@ finished, no other is, and the number of those on the version is told. The same 
 who are left, and finishes what failed.
 
 Exit status 3 when tenants were left where they are, each with its reason: being signed up or moved, or a
-size class or pin that the version does not have; 1 when some failed. With shard.state.mode home 3, too, with
+size class or pin that the version does not have; 1 when some failed. Without --accept-remap 3, with nobody
+migrated, when the version draws the subsets of all tenants anew. With shard.state.mode home 3, too, with
 nobody migrated: a tenant's state lies on its shards, so that it needs a move. That you went through the
 tenants is kept in the record that tenant history --operator prints.`,
 		Args: exactly(1),
@@ -61,6 +62,9 @@ tenants is kept in the record that tenant history --operator prints.`,
 				case to == 0:
 					to = newest.Version
 				}
+				if err := d.remapped(ctx, args[0], to, accept); err != nil {
+					return err
+				}
 				if err := d.keyed(ctx); err != nil {
 					return err
 				}
@@ -75,8 +79,35 @@ tenants is kept in the record that tenant history --operator prints.`,
 	}
 	countedVar(cmd.Flags(), &to, "to", "version (default: the newest)")
 	intVar(cmd.Flags(), &batch, "batch", 100, "tenants between two lines of progress, 1 to 10000")
+	cmd.Flags().BoolVar(&accept, "accept-remap", false, "migrate although the version draws the subsets of all tenants anew")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// remapped refuses a migration to a version that draws the subsets of all tenants anew, unless that is
+// accepted.
+func (d *desk) remapped(ctx context.Context, cell string, to uint64, accept bool) error {
+	if accept {
+		return nil
+	}
+	next, err := d.Topology(ctx, cell, to)
+	if err != nil {
+		return err
+	}
+	for t, err := range d.topologies(ctx, cell) {
+		if err != nil {
+			return err
+		}
+		if t.Version == to || t.Tenants == 0 {
+			continue
+		}
+		if anew, err := remaps(t, next); err != nil {
+			return err
+		} else if anew {
+			return errRemap(t, next)
+		}
+	}
+	return nil
 }
 
 // migrateFailures in a row, with nobody migrated between them, end a migration: it is no use to go on then.

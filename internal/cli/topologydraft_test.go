@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// inFleet replaces a part of the office's fleet file.
+func (o *office) inFleet(was, now string) {
+	o.Helper()
+	if !strings.Contains(directoryFleet, was) {
+		o.Fatalf("the fleet has no %q", was)
+	}
+	o.write("fleet.yaml", strings.Replace(directoryFleet, was, now, 1))
+}
+
+// subset is the tenant's shards, in preference order.
+func (o *office) subset(tenant string) []string {
+	o.Helper()
+	var ids []string
+	for _, s := range o.show(tenant).Subset {
+		ids = append(ids, s.Shard)
+	}
+	return ids
+}
+
+const cellOfSix = "region: eu-west-1, zones: [a, b], shards: 6}"
+
+// A version that moves nearly everybody is published, and migrated to, only by those who say so.
+func TestRemapIsAccepted(t *testing.T) {
+	for name, change := range map[string]struct{ placement, cell string }{
+		"hmac/v1 with a shard more":        {"placement: {scheme: hmac/v1, perTenant: 2, sizes: {whale: {perTenant: 3}}}", "shards: 7}"},
+		"bounded/v1 with other shards":     {"placement: {scheme: bounded/v1, maxShared: 1, perTenant: 2}", "shards: 8}"},
+		"bounded/v1 from any other scheme": {"", "shards: 6}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			const was = "placement: {perTenant: 2, sizes: {whale: {perTenant: 3}}}"
+			if change.placement != "" {
+				o.inFleet(was, change.placement)
+			}
+			o.must("cell", "open", "eu-1", "--capacity", "100")
+			o.must("topology", "publish", "eu-1")
+			o.must("tenant", "add", "acme")
+			o.must("tenant", "add", "globex")
+			next := strings.Replace(directoryFleet, cellOfSix, strings.Replace(cellOfSix, "shards: 6}", change.cell, 1), 1)
+			if change.placement != "" {
+				next = strings.Replace(next, was, change.placement, 1)
+			} else {
+				next = strings.Replace(next, was, "placement: {scheme: bounded/v1, maxShared: 1, perTenant: 2}", 1)
+			}
+			o.write("fleet.yaml", next)
+			o.refused(ExitFound, "--accept-remap", "topology", "publish", "eu-1")
+			if out := o.must("topology", "diff", "eu-1"); !strings.Contains(out, "--accept-remap") {
+				t.Errorf("diff says %s", out)
+			}
+			if got := lines[diffSum](o, o.must("topology", "diff", "eu-1", "--sum", "--json")); !got[0].Anew || got[0].Tenants != 2 {
+				t.Errorf("diff says %+v", got)
+			}
+			o.must("topology", "publish", "eu-1", "--accept-remap")
+			o.refused(ExitFound, "--accept-remap", "topology", "migrate", "eu-1")
+			o.must("topology", "migrate", "eu-1", "--accept-remap")
+			o.must("topology", "migrate", "eu-1") // nobody is left to move
+			for _, tenant := range []string{"acme", "globex"} {
+				if e := o.entry(tenant); e.Topology != 2 {
+					t.Errorf("%s is on topology %d", tenant, e.Topology)
+				}
+			}
+		})
+	}
+}
+
+// rendezvous/v1 moves a few when a shard comes, and asks nobody.
+func TestGrowthNeedsNoAccepting(t *testing.T) {
+	o := openOffice(t)
+	o.must("tenant", "add", "acme")
+	o.inFleet(cellOfSix, strings.Replace(cellOfSix, "shards: 6}", "shards: 7}", 1))
+	if got := lines[diffSum](o, o.must("topology", "diff", "eu-1", "--sum", "--json")); got[0].Anew {
+		t.Errorf("diff says %+v", got)
+	}
+	o.must("topology", "publish", "eu-1")
+	o.must("topology", "migrate", "eu-1")
+}
+
+// A bounded/v1 cell is published from the fleet, gives every tenant a slot of its own, and says when it is full.
+func TestBoundedFromTheFleet(t *testing.T) {
+	o := newOffice(t)
+	o.inFleet("placement: {perTenant: 2, sizes: {whale: {perTenant: 3}}}", "placement: {scheme: bounded/v1, maxShared: 1, perTenant: 2}")
+	o.must("cell", "open", "eu-1", "--capacity", "1000")
+	o.must("topology", "publish", "eu-1")
+	if got := lines[shownTopology](o, o.must("topology", "show", "eu-1", "1", "--json")); got[0].Slots != 9 || got[0].MaxShared != 1 {
+		t.Fatalf("topology %+v; want 3² slots, three shards in each of two zones", got)
+	}
+	slots := map[uint64]bool{}
+	for i := range 9 {
+		id := fmt.Sprint("t", i)
+		o.must("tenant", "add", id)
+		slots[o.entry(id).Slot] = true
+	}
+	if len(slots) != 9 || slots[0] {
+		t.Errorf("nine tenants have the slots %v", slots)
+	}
+	o.refused(ExitFound, "slot", "tenant", "add", "one-more")
+}
+
+// A new shard takes the position of an old one: its tenants come, nobody else moves, and the next version
+// that is published from the fleet keeps it so.
+func TestReplaceAShard(t *testing.T) {
+	o := openOffice(t)
+	const tenants = 40
+	for i := range tenants {
+		o.must("tenant", "add", fmt.Sprintf("t%02d", i))
+	}
+	before := map[string][]string{}
+	for i := range tenants {
+		id := fmt.Sprintf("t%02d", i)
+		before[id] = o.subset(id)
+	}
+	o.inFleet(cellOfSix, "region: eu-west-1, zones: [a, b], shards: [{id: s01}, {id: s02}, {id: s03}, {id: s04}, {id: s05}, {id: s06}, {id: s07, zone: b}, {id: s08, zone: a}]}")
+	for words, pair := range map[string]string{
+		"write OLD=NEW": "s02", "write OLD=NEW ": "s02=s02", "only one of the shards": "s02=s99", "of the same zone": "s02=s08",
+	} {
+		o.refused(ExitUsage, strings.TrimSpace(words), "topology", "publish", "eu-1", "--replace", pair)
+	}
+	if code, _, errs := o.run("topology", "publish", "eu-1", "--without", "s08", "--replace", "s02=s07"); code != ExitDone {
+		t.Fatal(errs)
+	}
+	o.must("topology", "migrate", "eu-1")
+	moved := 0
+	for id, was := range before {
+		want := slices.Clone(was)
+		for i := range want {
+			if want[i] == "s02" {
+				want[i] = "s07"
+				moved++
+			}
+		}
+		if got := o.subset(id); !slices.Equal(got, want) {
+			t.Errorf("%s has %v, want %v", id, got, want)
+		}
+	}
+	if moved == 0 {
+		t.Error("nobody was on s02")
+	}
+	o.refused(ExitFound, "nothing is published", "topology", "publish", "eu-1", "--without", "s08")
+	if out := o.must("topology", "show", "eu-1", "2"); !strings.Contains(out, "drained") {
+		t.Errorf("topology %s", out)
+	}
+}
