@@ -119,7 +119,7 @@ func (d *Directory) Cells(ctx context.Context) ([]Cell, error) {
 }
 
 // AddCell makes a stamped cell known, closed. Name, Internal, Zones and Headroom are taken from cell.
-// ErrCellExists unless this operation added it.
+// ErrCellExists unless this operation added it, at any time.
 func (d *Directory) AddCell(ctx context.Context, cell Cell, c Change) (Cell, error) {
 	cell = Cell{Name: cell.Name, Internal: cell.Internal, Zones: slices.Clone(cell.Zones), Headroom: cell.Headroom}
 	if !name(cell.Name) {
@@ -132,6 +132,7 @@ func (d *Directory) AddCell(ctx context.Context, cell Cell, c Change) (Cell, err
 		if current.version > 0 {
 			return Cell{}, nil, ErrCellExists
 		}
+		cell.Did = current.Did
 		return cell, nil, nil
 	})
 }
@@ -222,8 +223,27 @@ func cellLogKey(cell string, version uint64) Key {
 	return Key{cellPart + cell, fmt.Sprintf("%s#%020d", famLog, version)}
 }
 
-// changeCell edits a cell, again as long as others are faster. did names the change; edit is given the cell, or one without a version
-// when there is none, and returns what else must hold.
+// didCell is the record of an operation that changed a cell.
+type didCell struct {
+	Did     string `json:"did"`
+	Version uint64 `json:"version"` // that it gave the cell
+}
+
+// didBefore is the record of an operation on a cell; one of version 0 when it has not changed the cell.
+func (d *Directory) didBefore(ctx context.Context, cell, operation string) (didCell, error) {
+	r, err := d.read(ctx, Strong, doneKey(cellPart+cell, operation))
+	if err != nil || r.Version == 0 {
+		return didCell{}, err
+	}
+	var done didCell
+	err = decode(r, &done)
+	return done, err
+}
+
+// changeCell edits a cell, again as long as others are faster. did says what the change is, as no other is;
+// edit is given the cell, or one without a version when there is none, and returns what else must hold. It
+// may word Did otherwise for people. When the operation did this before, the cell is returned as it left it,
+// with what is reserved there now.
 func (d *Directory) changeCell(ctx context.Context, name, did string, c Change, edit func(Cell) (Cell, []Op, error)) (Cell, error) {
 	fail := func(err error) (Cell, error) { return Cell{}, fmt.Errorf("change cell %q: %w", name, err) }
 	if err := c.check(); err != nil {
@@ -239,13 +259,24 @@ func (d *Directory) changeCell(ctx context.Context, name, did string, c Change, 
 			if current, err = decodeCell(r); err != nil {
 				return fail(err)
 			}
-			switch {
-			case r.Operation == c.Operation && current.Did == did: // done, and the answer was lost
-				return current, nil
-			case r.Operation == c.Operation:
-				return fail(fmt.Errorf("%w (%q)", ErrReused, c.Operation))
-			}
 		}
+		// Read after the cell: when it is not there, no change of the operation is in that cell.
+		done, err := d.didBefore(ctx, name, c.Operation)
+		if err != nil {
+			return fail(err)
+		}
+		if done.Version > 0 {
+			if done.Did != did {
+				return fail(fmt.Errorf("%w (%q): %s", ErrReused, c.Operation, done.Did))
+			}
+			left, err := d.cellAt(ctx, name, done.Version)
+			if err != nil {
+				return fail(err)
+			}
+			left.Load, left.Tenants, left.Pinned = current.Load, current.Tenants, current.Pinned
+			return left, nil
+		}
+		current.Did = did
 		after, more, err := edit(current)
 		if err == nil {
 			err = after.check()
@@ -253,10 +284,11 @@ func (d *Directory) changeCell(ctx context.Context, name, did string, c Change, 
 		if err != nil {
 			return fail(err)
 		}
-		after.Did, after.Updated, after.version = did, c.At.UTC(), r.Version+1
+		after.Updated, after.version = c.At.UTC(), r.Version+1
 		err = d.write(ctx, Batch{c.Operation, append([]Op{
 			Put(cellKey(name), r.Version, encode(after)),
 			Put(cellLogKey(name, after.version), 0, encode(LoggedCell{c.Operation, c.By, c.Why, after}), byOperator(c.By)),
+			Put(doneKey(cellPart+name, c.Operation), 0, encode(didCell{did, after.version})),
 		}, more...)})
 		conflict := (*Conflict)(nil)
 		if !errors.As(err, &conflict) {
@@ -265,14 +297,26 @@ func (d *Directory) changeCell(ctx context.Context, name, did string, c Change, 
 			}
 			return after, nil
 		}
-		if line, failed := conflict.find(1); failed && line.Operation == c.Operation {
-			return after, nil
-		}
-		if _, failed := conflict.find(0); !failed {
-			f := conflict.Failed[0]
-			return fail(besides(f.Have, more[f.Op-2])) // behind the cell and its history
+		const own = 3 // the cell, its history and the operation: another was faster, or this very change
+		if f := conflict.Failed[0]; f.Op >= own {
+			return fail(besides(f.Have, more[f.Op-own]))
 		}
 	}
+}
+
+// cellAt is a cell as its history has it at a version.
+func (d *Directory) cellAt(ctx context.Context, name string, version uint64) (Cell, error) {
+	r, err := d.read(ctx, Strong, cellLogKey(name, version))
+	if err != nil {
+		return Cell{}, err
+	}
+	if r.Version == 0 {
+		return Cell{}, fmt.Errorf("the directory's history of cell %q lacks version %d", name, version)
+	}
+	var line LoggedCell
+	err = decode(r, &line)
+	line.After.version = version
+	return line.After, err
 }
 
 // CellHistory returns up to limit changes of a cell by hand with versions above after, oldest first.

@@ -94,7 +94,7 @@ func (d *Directory) replace(ctx context.Context, before, after Entry, c Change, 
 		}
 		return after, nil
 	}
-	stands, err := judge(before, after, c, b, conflict)
+	stands, err := d.judge(ctx, before, after, c, b, conflict)
 	if err != nil {
 		return Entry{}, fmt.Errorf("change tenant %q: %w", after.Tenant, err)
 	}
@@ -124,6 +124,9 @@ func plan(before, after Entry, c Change, t taking) (Batch, error) {
 		Put(entryKey(after.Tenant), before.Epoch, encode(after), byCell(after.Cell), byState(after.State)),
 		Put(logKey(after.Tenant, after.Epoch), 0, line, byOperator(c.By)),
 	}
+	if before.Epoch > 0 { // a creation is known by the first line of the history
+		ops = append(ops, Put(doneKey(tenantPart+after.Tenant, c.Operation), 0, encode(doneAt{after.Epoch})))
+	}
 	ops = append(ops, cellOps(before, after, t.room)...)
 	ops = append(ops, topologyOps(before, after)...)
 	ops = append(ops, slotOps(before, after, c.At, t.slot)...)
@@ -135,32 +138,6 @@ func wrongStep(from, to State) string {
 		return fmt.Sprintf("a new tenant cannot be %s, only %s, %s or %s", to, Placing, Active, Suspended)
 	}
 	return fmt.Sprintf("it is %s and cannot become %s, only %v", from, to, steps[from])
-}
-
-// judge tells what a conflict means. The history's line is looked at first: when this operation wrote
-// it, the conflict is with our own success, whatever happened to the tenant since.
-func judge(before, after Entry, c Change, b Batch, conflict *Conflict) (Entry, error) {
-	if r, failed := conflict.find(1); failed && r.Version > 0 && r.Operation == c.Operation {
-		var line Logged
-		if err := decode(r, &line); err != nil {
-			return Entry{}, err
-		}
-		if after.wrote(line.After) && line.By == c.By {
-			return line.After, nil
-		}
-		return Entry{}, fmt.Errorf("%w (%q): %w", ErrReused, c.Operation, staleOrExists(before))
-	}
-	if r, failed := conflict.find(0); failed {
-		switch {
-		case before.Epoch == 0:
-			return Entry{}, ErrExists
-		case r.Version == 0:
-			return Entry{}, ErrNotFound
-		}
-		return Entry{}, fmt.Errorf("expected epoch %d, found %d: %w", before.Epoch, r.Version, ErrStale)
-	}
-	f := conflict.Failed[0]
-	return Entry{}, besides(f.Have, b.Ops[f.Op])
 }
 
 // besides tells what it means that a condition beside the tenant's own records does not hold.
@@ -179,13 +156,6 @@ func besides(have Record, op Op) error {
 		return fmt.Errorf("cell %q, slot %s: %w", strings.TrimSuffix(cell, famSlot), strings.TrimLeft(number, "0"), ErrSlotTaken)
 	}
 	return fmt.Errorf("%v has version %d", op.Key, have.Version)
-}
-
-func staleOrExists(before Entry) error {
-	if before.Epoch == 0 {
-		return ErrExists
-	}
-	return ErrStale
 }
 
 // History returns up to limit changes of a tenant with epochs above after, oldest first.

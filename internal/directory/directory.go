@@ -18,9 +18,10 @@
 //
 //  1. OneWinner: of all writers that expect one epoch of a tenant, exactly one succeeds; the tenant's
 //     epoch rises by one with each change and never falls.
-//  2. Repeatable: a change whose answer was lost may be repeated under its operation id, at any time.
-//     It is recognised in the history and its success told again; it never happens twice. An operation
-//     id that comes with another change is refused.
+//  2. Repeatable: a change of a tenant or a cell whose answer was lost may be repeated under its operation
+//     id, at any time and whatever happened since. Its success is told again; it never happens twice. An
+//     operation id that comes with another change of the same tenant or cell is refused. A sign-up is two
+//     changes under one id: it creates the tenant, and turns it active.
 //  3. Linearizable: the changes and strong reads of a tenant take effect one at a time, each between its
 //     beginning and its end.
 //  4. Whole: a change, its line in the history, and what it takes or gives back of capacity and slots
@@ -114,6 +115,7 @@ const (
 	famCell     = "CELL"     // CELLS          CELL#<name>
 	famTopology = "TOPOLOGY" // CELL#<name>    TOPOLOGY#<version>
 	famSlot     = "SLOT"     // CELL#<name>    SLOT#<number>
+	famDone     = "DONE"     // TENANT#<id>    DONE#<operation>, and of cells CELL#<name>
 )
 
 var formatKey = Key{"META", "FORMAT"}

@@ -286,3 +286,31 @@ func (r *Residence) held(ctx context.Context, e Entry) ([]place, error) {
 func without(a, b []place) []place {
 	return slices.DeleteFunc(slices.Clone(a), func(p place) bool { return slices.Contains(b, p) })
 }
+
+// finish brings the shards in step with the entry that stands, after a change from before to after that was
+// found done.
+func (r *Residence) finish(ctx context.Context, tenant string, before, after Entry) error {
+	now, err := r.Get(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	needed, err := r.held(ctx, now)
+	if err != nil {
+		return err
+	}
+	if now.Epoch == after.Epoch {
+		if err := r.hold(ctx, needed, Holding{tenant, now.Epoch}); err != nil {
+			return err
+		}
+	}
+	for _, e := range []Entry{before, after} {
+		at, err := r.held(ctx, e)
+		if err == nil {
+			err = r.release(ctx, without(at, needed), Holding{tenant, e.Epoch})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

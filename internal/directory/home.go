@@ -13,10 +13,11 @@ import (
 // Bounds of a home. They are DynamoDB's (service quotas: item size, transactions, key lengths), so that a
 // directory fits wherever it moves.
 const (
-	MaxRecord = 400_000 // bytes of one record as Op.Size counts them; DynamoDB takes 400 KiB
-	MaxOps    = 100     // operations in one batch
-	maxPart   = 2048    // bytes
-	maxSort   = 1024    // bytes
+	MaxRecord = 400_000   // bytes of one record as Op.Size counts them; DynamoDB takes 400 KiB
+	MaxOps    = 100       // operations in one batch
+	MaxBatch  = 4_000_000 // bytes of all operations of one batch; DynamoDB takes 4 MB in a transaction
+	maxPart   = 2048      // bytes
+	maxSort   = 1024      // bytes
 )
 
 // MaxDeltas is how many counters one operation moves at most: as many as the change of a tenant with all
@@ -126,7 +127,7 @@ type Batch struct {
 	Ops       []Op
 }
 
-// ErrTooLarge marks what is larger than MaxRecord, MaxOps or MaxDeltas.
+// ErrTooLarge marks what is larger than MaxRecord, MaxOps, MaxBatch or MaxDeltas.
 var ErrTooLarge = errors.New("larger than the directory keeps")
 
 // Check says what is wrong with a batch, whatever stands: an error that wraps ErrTooLarge or ErrInvalid.
@@ -140,7 +141,7 @@ func (b Batch) Check() error {
 	case len(b.Ops) > MaxOps:
 		return fmt.Errorf("%w: a batch of %d operations; at most %d", ErrTooLarge, len(b.Ops), MaxOps)
 	}
-	seen := make(map[Key]bool, len(b.Ops))
+	seen, total := make(map[Key]bool, len(b.Ops)), 0
 	for _, o := range b.Ops {
 		if err := o.Key.check(); err != nil {
 			return err
@@ -157,6 +158,10 @@ func (b Batch) Check() error {
 			return err
 		}
 		seen[o.Key] = true
+		total += o.Size() + len(b.Operation)
+	}
+	if total > MaxBatch {
+		return fmt.Errorf("%w: a batch of %d bytes; at most %d", ErrTooLarge, total, MaxBatch)
 	}
 	return nil
 }
@@ -296,7 +301,9 @@ type Home interface {
 	Read(ctx context.Context, c Consistency, keys ...Key) ([]Record, error)
 	// Write writes the batch, all of it or nothing, so that it stays whatever fails afterwards. *Conflict
 	// when conditions do not hold, ErrBusy when it was turned away, what Batch.Check says; nothing is
-	// written then. With any other error it is not known whether the batch is written; repeat it.
+	// written then. There is one exception: a batch that is a single Put may have been written by a try whose
+	// answer was lost, and another may have put the record since; that is a *Conflict, too. With any other
+	// error it is not known whether the batch is written; repeat it.
 	Write(ctx context.Context, b Batch) error
 	// List returns up to limit records after the key, the zero Key for the beginning, in an order that is
 	// the home's own and does not change, except that within a part it is that of Sort. Fewer than limit

@@ -7,7 +7,8 @@ import (
 )
 
 // The changes that an operator makes by hand. expect is the epoch that the entry must have, 0 for
-// whichever stands; ErrStale when it has another. Repeated under its operation id, a change is found done.
+// whichever stands; ErrStale when it has another. Repeated under its operation id, however much later, a change
+// is found done, whatever stands by then; what an interruption left undone at the shards is finished.
 
 // Suspend has the tenant refused.
 func (r *Residence) Suspend(ctx context.Context, tenant string, expect uint64, c Change) (Entry, error) {
@@ -67,51 +68,51 @@ func (r *Residence) edit(ctx context.Context, tenant string, expect uint64, c Ch
 	if err := c.check(); err != nil {
 		return fail(err)
 	}
-	now, err := r.Get(ctx, tenant)
+	now, done, err := r.standing(ctx, tenant, c)
 	if err != nil {
-		return Entry{}, err
-	}
-	again := false
-	before, err := r.repeated(ctx, now, expect, c)
-	switch {
-	case err != nil:
 		return fail(err)
-	case before.Epoch > 0: // done before: what follows finds that, and finishes what is left of it
-		again = true
-	case expect > 0 && now.Epoch != expect:
-		return fail(fmt.Errorf("expected epoch %d, found %d: %w", expect, now.Epoch, ErrStale))
-	default:
-		before = now
 	}
-	reused := fmt.Errorf("%w (%q)", ErrReused, c.Operation)
-	after := before.Clone()
-	if err := edit(&after); err != nil {
-		if again { // this change was never possible there
-			err = reused
+	if done == nil {
+		stands, err := r.attempt(ctx, now, expect, c, edit)
+		if err == nil || stands.Epoch > 0 {
+			return stands, err
 		}
-		return fail(err)
+		// An earlier attempt may have come through after the look at what it left.
+		var lookErr error
+		if now, done, lookErr = r.standing(ctx, tenant, c); lookErr != nil || done == nil {
+			return Entry{}, err
+		}
 	}
-	if again && !Step(before.State, after.State) {
-		return fail(reused)
-	}
-	return r.Settle(ctx, before, after, c)
+	return r.again(ctx, now, *done, expect, c, edit)
 }
 
-// repeated is the entry that this operation found, when it was done before: as the last change, or as
-// the one that followed the epoch expected.
-func (r *Residence) repeated(ctx context.Context, now Entry, expect uint64, c Change) (Entry, error) {
-	epoch := now.Epoch
-	if expect > 0 && expect < now.Epoch {
-		epoch = expect + 1
-	} else if now.Operation != c.Operation {
-		return Entry{}, nil
+// attempt makes a change by hand that was not made before.
+func (r *Residence) attempt(ctx context.Context, now Entry, expect uint64, c Change, edit func(*Entry) error) (Entry, error) {
+	if expect > 0 && now.Epoch != expect {
+		return Entry{}, fmt.Errorf("change tenant %q: expected epoch %d, found %d: %w", now.Tenant, expect, now.Epoch, ErrStale)
 	}
-	lines, err := r.History(ctx, now.Tenant, epoch-1, 1)
-	if err != nil || len(lines) == 0 || lines[0].After.Operation != c.Operation {
-		return Entry{}, err
+	after := now.Clone()
+	if err := edit(&after); err != nil {
+		return Entry{}, fmt.Errorf("change tenant %q: %w", now.Tenant, err)
 	}
-	if lines[0].Before == nil {
-		return Entry{}, fmt.Errorf("%w (%q)", ErrReused, c.Operation)
+	return r.Settle(ctx, now, after, c)
+}
+
+// again tells the success of a change by hand that the history has, and finishes what is left of it. ErrReused
+// when the line is another change's.
+func (r *Residence) again(ctx context.Context, now Entry, done Logged, expect uint64, c Change, edit func(*Entry) error) (Entry, error) {
+	fail := func(err error) (Entry, error) { return Entry{}, fmt.Errorf("change tenant %q: %w", now.Tenant, err) }
+	reused := errReused(c.Operation, done.After.Epoch)
+	if done.Before == nil || done.By != c.By || expect > 0 && expect != done.Before.Epoch {
+		return fail(reused)
 	}
-	return *lines[0].Before, nil
+	after := done.Before.Clone()
+	after.Epoch, after.Operation = done.After.Epoch, c.Operation
+	if err := edit(&after); err != nil || !after.wrote(done.After) { // an edit that was never possible there
+		return fail(reused)
+	}
+	if err := r.finish(ctx, now.Tenant, *done.Before, done.After); err != nil {
+		return done.After, err
+	}
+	return done.After, nil
 }

@@ -2,16 +2,23 @@ package directory
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"time"
 )
 
+// published begins what a publication did, followed by the topology's digest.
+const published = "publish topology "
+
 // Publish adds the next version of a cell's topology, which new tenants get from then on. t.Version
-// must be one above the cell's; others are refused with ErrStale, unless this operation published it.
+// must be one above the cell's; others are refused with ErrStale. When this operation published the same
+// topology before, whatever its version, that one is returned.
 func (d *Directory) Publish(ctx context.Context, t Topology, c Change) (Topology, error) {
 	t.Published, t.Retired, t.Tenants = c.At.UTC(), false, 0
-	_, err := d.changeCell(ctx, t.Cell, fmt.Sprintf("publish topology %d", t.Version), c, func(cell Cell) (Cell, []Op, error) {
+	cell, err := d.changeCell(ctx, t.Cell, published+t.digest(), c, func(cell Cell) (Cell, []Op, error) {
 		switch {
 		case cell.version == 0:
 			return Cell{}, nil, ErrUnknownCell
@@ -21,13 +28,40 @@ func (d *Directory) Publish(ctx context.Context, t Topology, c Change) (Topology
 		if err := t.Check(cell.Zones); err != nil {
 			return Cell{}, nil, err
 		}
-		cell.Topology = t.Version
+		cell.Topology, cell.Did = t.Version, fmt.Sprintf("publish topology %d", t.Version)
 		return cell, []Op{Put(topologyKey(t.Cell, t.Version), 0, encode(t))}, nil
 	})
 	if err != nil {
 		return Topology{}, err
 	}
-	return d.Topology(ctx, t.Cell, t.Version)
+	return d.Topology(ctx, t.Cell, cell.Topology)
+}
+
+// digest names what a topology says, without its version and times.
+func (t Topology) digest() string {
+	t.Version, t.Published, t.Retired, t.Tenants = 0, time.Time{}, false, 0
+	return fmt.Sprintf("%x", sha256.Sum256(encode(t)))
+}
+
+// Published is the version of the topology that the operation published in the cell, 0 when it published
+// none. ErrReused when it changed the cell otherwise.
+func (d *Directory) Published(ctx context.Context, cell, operation string) (uint64, error) {
+	fail := func(err error) (uint64, error) { return 0, fmt.Errorf("cell %q: %w", cell, err) }
+	done, err := d.didBefore(ctx, cell, operation)
+	if err != nil {
+		return fail(err)
+	}
+	if done.Version == 0 {
+		return 0, nil
+	}
+	if !strings.HasPrefix(done.Did, published) {
+		return fail(fmt.Errorf("%w (%q): %s", ErrReused, operation, done.Did))
+	}
+	left, err := d.cellAt(ctx, cell, done.Version)
+	if err != nil {
+		return fail(err)
+	}
+	return left.Topology, nil
 }
 
 // Retire closes a topology for good. ErrInUse while tenants are placed by it, or when it is the cell's
