@@ -186,7 +186,7 @@ func (r *Residence) hold(ctx context.Context, at []place, h Holding) error {
 
 // refused says whether a change is known not to have happened.
 func refused(err error) bool {
-	for _, is := range []error{ErrStale, ErrState, ErrInvalid, ErrSlotTaken, ErrRetired, ErrUnknownTopology, ErrUnknownCell} {
+	for _, is := range []error{ErrStale, ErrState, ErrInvalid, ErrReused, ErrSlotTaken, ErrRetired, ErrUnknownTopology, ErrUnknownCell} {
 		if errors.Is(err, is) {
 			return true
 		}
