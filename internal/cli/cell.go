@@ -77,6 +77,9 @@ fleet dropped one or has them in another order.`,
 				if opened.Topology == 0 {
 					fmt.Fprintf(f.err, "note: cell %s has no topology yet, so that no shard will hold its tenants: cellwall topology publish %s\n", cell.Name, cell.Name)
 				}
+				if err := f.noteLater(cmd.Context(), d, opened); err != nil {
+					return err
+				}
 				return f.printCells([]cellReport{report(opened)}, asJSON)
 			})
 		},
@@ -100,12 +103,27 @@ func cellClose(f *directoryFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if err := f.noteLater(cmd.Context(), d, closed); err != nil {
+					return err
+				}
 				return f.printCells([]cellReport{report(closed)}, asJSON)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// noteLater tells whoever repeats a change of a cell when the cell no longer stands as that left it.
+func (f *directoryFlags) noteLater(ctx context.Context, d *desk, left directory.Cell) error {
+	if f.operation == "" {
+		return nil
+	}
+	now, err := d.Cell(ctx, left.Name)
+	if err == nil && (now.Did != left.Did || !now.Updated.Equal(left.Updated)) {
+		fmt.Fprintf(f.err, "note: operation %s was done before, and the cell was changed since: cellwall cell headroom %s shows how it stands\n", quote(f.operation), left.Name)
+	}
+	return err
 }
 
 func cellHeadroom(f *directoryFlags) *cobra.Command {

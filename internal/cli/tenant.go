@@ -194,29 +194,8 @@ func tenantSuspend(f *directoryFlags) *cobra.Command {
 		Long:  "Have a tenant refused, with status 403, until it is resumed. Its state and its shards stay. No placement key is needed.",
 		Args:  exactly(1),
 	}, "suspended", func(ctx context.Context, d *desk, args []string, epoch uint64) (directory.Entry, error) {
-		if d.keyed(ctx) != nil {
-			return d.suspend(ctx, args[0], epoch)
-		}
 		return d.Suspend(ctx, args[0], epoch, d.change())
 	})
-}
-
-// suspend is Suspend without the placement key. It changes no subset, and who is refused need not be held.
-func (d *desk) suspend(ctx context.Context, tenant string, epoch uint64) (directory.Entry, error) {
-	before, err := d.Get(ctx, tenant)
-	switch {
-	case err != nil:
-		return directory.Entry{}, err
-	case before.State == directory.Suspended && before.Operation == d.operation:
-		return before, nil // done, and the answer was lost
-	case epoch > 0 && before.Epoch != epoch:
-		return directory.Entry{}, fmt.Errorf("change tenant %q: expected epoch %d, found %d: %w", tenant, epoch, before.Epoch, directory.ErrStale)
-	case before.State == directory.Suspended:
-		return directory.Entry{}, fmt.Errorf("change tenant %q: %w: it is suspended already", tenant, directory.ErrState)
-	}
-	after := before.Clone()
-	after.State = directory.Suspended
-	return d.Replace(ctx, before, after, d.change())
 }
 
 func tenantResume(f *directoryFlags) *cobra.Command {

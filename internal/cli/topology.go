@@ -158,37 +158,16 @@ shards, bounded/v1 with others, another scheme or another key.`,
 			}
 			ctx := cmd.Context()
 			return f.with(ctx, func(d *desk) error {
-				if err := d.know(ctx, cell); err != nil {
-					return err
-				}
-				if err := d.lost(ctx, cell); err != nil {
-					return err
-				}
-				newest, err := d.newest(ctx, cell.Name)
+				done, err := d.Published(ctx, cell.Name, d.operation)
 				if err != nil {
 					return err
 				}
-				next, err := p.next(fleet, cell, versionOf(newest), newest)
-				if err != nil {
-					return err
+				var published directory.Topology
+				if done > 0 {
+					published, err = d.publishAgain(ctx, fleet, cell, p, done)
+				} else {
+					published, err = d.publish(ctx, fleet, cell, p, accept)
 				}
-				if newest != nil && same(*newest, next) && d.operation != f.operation {
-					return foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version)
-				}
-				if newest != nil && newest.Tenants > 0 && !accept {
-					if anew, err := remaps(*newest, next); err != nil {
-						return err
-					} else if anew {
-						return errRemap(*newest, next)
-					}
-				}
-				if err := d.hasKey(ctx, newest, next); err != nil {
-					return err
-				}
-				if err := d.extend(ctx, cell); err != nil {
-					return err
-				}
-				published, err := d.Publish(ctx, next, d.change())
 				if err != nil {
 					return err
 				}
@@ -203,6 +182,60 @@ shards, bounded/v1 with others, another scheme or another key.`,
 	cmd.Flags().BoolVar(&accept, "accept-remap", false, "publish a version that draws the subsets of all tenants anew")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// publish publishes what the draft comes to after the cell's newest topology.
+func (d *desk) publish(ctx context.Context, f *fleet.Fleet, cell fleet.Cell, p draft, accept bool) (directory.Topology, error) {
+	none := directory.Topology{}
+	if err := d.know(ctx, cell); err != nil {
+		return none, err
+	}
+	if err := d.lost(ctx, cell); err != nil {
+		return none, err
+	}
+	newest, err := d.newest(ctx, cell.Name)
+	if err != nil {
+		return none, err
+	}
+	next, err := p.next(f, cell, versionOf(newest), newest)
+	if err != nil {
+		return none, err
+	}
+	if newest != nil && same(*newest, next) {
+		return none, foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version)
+	}
+	if newest != nil && newest.Tenants > 0 && !accept {
+		if anew, err := remaps(*newest, next); err != nil {
+			return none, err
+		} else if anew {
+			return none, errRemap(*newest, next)
+		}
+	}
+	if err := d.hasKey(ctx, newest, next); err != nil {
+		return none, err
+	}
+	if err := d.extend(ctx, cell); err != nil {
+		return none, err
+	}
+	return d.Publish(ctx, next, d.change())
+}
+
+// publishAgain finds a publication done that this operation made before, as that version, if the draft comes
+// to the same after the one before it.
+func (d *desk) publishAgain(ctx context.Context, f *fleet.Fleet, cell fleet.Cell, p draft, done uint64) (directory.Topology, error) {
+	var previous *directory.Topology
+	if done > 1 {
+		t, err := d.Topology(ctx, cell.Name, done-1)
+		if err != nil {
+			return directory.Topology{}, err
+		}
+		previous = &t
+	}
+	next, err := p.next(f, cell, done-1, previous)
+	if err != nil {
+		return directory.Topology{}, err
+	}
+	return d.Publish(ctx, next, d.change())
 }
 
 // hasKey refuses a topology by another version of the placement key than the one before, when the cell has

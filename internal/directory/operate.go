@@ -8,16 +8,20 @@ import (
 
 // The changes that an operator makes by hand. expect is the epoch that the entry must have, 0 for
 // whichever stands; ErrStale when it has another. Repeated under its operation id, however much later, a change
-// is found done, whatever stands by then; what an interruption left undone at the shards is finished.
+// is found done, whatever stands by then, and what an interruption left undone at the shards is finished.
 
-// Suspend has the tenant refused.
-func (r *Residence) Suspend(ctx context.Context, tenant string, expect uint64, c Change) (Entry, error) {
-	return r.edit(ctx, tenant, expect, c, func(e *Entry) error {
-		if e.State == Suspended {
-			return fmt.Errorf("%w: it is suspended already", ErrState)
-		}
-		e.State = Suspended
-		return nil
+// Suspend has the tenant refused. Its subset stays, so that no shard need be told and no key is needed.
+func (d *Directory) Suspend(ctx context.Context, tenant string, expect uint64, c Change) (Entry, error) {
+	return d.byHand(ctx, tenant, expect, c, verb{
+		edit: func(e *Entry) error {
+			if e.State == Suspended {
+				return fmt.Errorf("%w: it is suspended already", ErrState)
+			}
+			e.State = Suspended
+			return nil
+		},
+		write:  d.Replace,
+		finish: func(context.Context, string, Entry, Entry) error { return nil },
 	})
 }
 
@@ -64,55 +68,64 @@ func (r *Residence) Resize(ctx context.Context, tenant, size string, load Rate, 
 }
 
 func (r *Residence) edit(ctx context.Context, tenant string, expect uint64, c Change, edit func(*Entry) error) (Entry, error) {
+	return r.byHand(ctx, tenant, expect, c, verb{edit, r.Settle, r.finish})
+}
+
+// verb is what one kind of change by hand does.
+type verb struct {
+	edit   func(*Entry) error // refuses what it cannot be made of
+	write  func(ctx context.Context, before, after Entry, c Change) (Entry, error)
+	finish func(ctx context.Context, tenant string, before, after Entry) error // what writing may have left undone
+}
+
+func (d *Directory) byHand(ctx context.Context, tenant string, expect uint64, c Change, v verb) (Entry, error) {
 	fail := func(err error) (Entry, error) { return Entry{}, fmt.Errorf("change tenant %q: %w", tenant, err) }
 	if err := c.check(); err != nil {
 		return fail(err)
 	}
-	now, done, err := r.standing(ctx, tenant, c)
+	now, done, err := d.standing(ctx, tenant, c)
 	if err != nil {
 		return fail(err)
 	}
 	if done == nil {
-		stands, err := r.attempt(ctx, now, expect, c, edit)
+		stands, err := v.make(ctx, now, expect, c)
 		if err == nil || stands.Epoch > 0 {
 			return stands, err
 		}
 		// An earlier attempt may have come through after the look at what it left.
 		var lookErr error
-		if now, done, lookErr = r.standing(ctx, tenant, c); lookErr != nil || done == nil {
+		if _, done, lookErr = d.standing(ctx, tenant, c); lookErr != nil || done == nil {
 			return Entry{}, err
 		}
 	}
-	return r.again(ctx, now, *done, expect, c, edit)
+	if !v.did(*done, expect, c) {
+		return fail(errReused(c.Operation, done.After.Epoch))
+	}
+	return done.After, v.finish(ctx, tenant, *done.Before, done.After)
 }
 
-// attempt makes a change by hand that was not made before.
-func (r *Residence) attempt(ctx context.Context, now Entry, expect uint64, c Change, edit func(*Entry) error) (Entry, error) {
+// make makes a change that was not made before.
+func (v verb) make(ctx context.Context, now Entry, expect uint64, c Change) (Entry, error) {
+	fail := func(err error) (Entry, error) { return Entry{}, fmt.Errorf("change tenant %q: %w", now.Tenant, err) }
 	if expect > 0 && now.Epoch != expect {
-		return Entry{}, fmt.Errorf("change tenant %q: expected epoch %d, found %d: %w", now.Tenant, expect, now.Epoch, ErrStale)
+		return fail(fmt.Errorf("expected epoch %d, found %d: %w", expect, now.Epoch, ErrStale))
 	}
 	after := now.Clone()
-	if err := edit(&after); err != nil {
-		return Entry{}, fmt.Errorf("change tenant %q: %w", now.Tenant, err)
+	if err := v.edit(&after); err != nil {
+		return fail(err)
 	}
-	return r.Settle(ctx, now, after, c)
+	return v.write(ctx, now, after, c)
 }
 
-// again tells the success of a change by hand that the history has, and finishes what is left of it. ErrReused
-// when the line is another change's.
-func (r *Residence) again(ctx context.Context, now Entry, done Logged, expect uint64, c Change, edit func(*Entry) error) (Entry, error) {
-	fail := func(err error) (Entry, error) { return Entry{}, fmt.Errorf("change tenant %q: %w", now.Tenant, err) }
-	reused := errReused(c.Operation, done.After.Epoch)
-	if done.Before == nil || done.By != c.By || expect > 0 && expect != done.Before.Epoch {
-		return fail(reused)
+// did says whether a line of the history, which names the operation, is of the very same change.
+func (v verb) did(line Logged, expect uint64, c Change) bool {
+	if line.Before == nil || line.By != c.By || expect > 0 && expect != line.Before.Epoch {
+		return false
 	}
-	after := done.Before.Clone()
-	after.Epoch, after.Operation = done.After.Epoch, c.Operation
-	if err := edit(&after); err != nil || !after.wrote(done.After) { // an edit that was never possible there
-		return fail(reused)
+	after := line.Before.Clone()
+	if v.edit(&after) != nil { // it was never possible there
+		return false
 	}
-	if err := r.finish(ctx, now.Tenant, *done.Before, done.After); err != nil {
-		return done.After, err
-	}
-	return done.After, nil
+	after.Epoch, after.Operation = line.After.Epoch, c.Operation
+	return after.wrote(line.After)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 )
 
 // published begins what a publication did, followed by the topology's digest.
@@ -37,10 +36,13 @@ func (d *Directory) Publish(ctx context.Context, t Topology, c Change) (Topology
 	return d.Topology(ctx, t.Cell, cell.Topology)
 }
 
-// digest names what a topology says, without its version and times.
+// digest names how a topology places, without its version, its times and what it remembers of the key.
 func (t Topology) digest() string {
-	t.Version, t.Published, t.Retired, t.Tenants = 0, time.Time{}, false, 0
-	return fmt.Sprintf("%x", sha256.Sum256(encode(t)))
+	places := Topology{
+		Cell: t.Cell, Scheme: t.Scheme, KBySize: t.KBySize, KeyVersion: t.KeyVersion,
+		MaxShared: t.MaxShared, Slots: t.Slots, Shards: t.Shards,
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(encode(places)))
 }
 
 // Published is the version of the topology that the operation published in the cell, 0 when it published
