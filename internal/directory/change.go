@@ -52,7 +52,11 @@ type Logged struct {
 // unless this operation wrote it. The cell must be known, and when the topology is not 0 it must be live
 // and have the size class, the pins and the slot; the load is added to the cell's, without regard to headroom: SignUp is for those who look for room.
 func (d *Directory) Create(ctx context.Context, e Entry, c Change) (Entry, error) {
-	return d.replace(ctx, Entry{}, e, c, taking{})
+	t, err := d.slotFor(ctx, Entry{}, e, c.At)
+	if err != nil {
+		return Entry{}, err
+	}
+	return d.replace(ctx, Entry{}, e, c, t)
 }
 
 // Replace changes the entry before, as it was read, into after, with the next epoch, by one request.
@@ -61,7 +65,11 @@ func (d *Directory) Replace(ctx context.Context, before, after Entry, c Change) 
 	if before.Epoch == 0 {
 		return Entry{}, fmt.Errorf("change tenant %q: %w: the entry before was never read", after.Tenant, ErrInvalid)
 	}
-	return d.replace(ctx, before, after, c, taking{})
+	t, err := d.slotFor(ctx, before, after, c.At)
+	if err != nil {
+		return Entry{}, err
+	}
+	return d.replace(ctx, before, after, c, t)
 }
 
 // taking is what a change takes on conditions that were read before.
@@ -70,8 +78,9 @@ type taking struct {
 	slot uint64 // version of the record of the slot that is taken
 }
 
-// replace is Create when before is the zero Entry.
-func (d *Directory) replace(ctx context.Context, before, after Entry, c Change, t taking) (Entry, error) {
+// draft is the entry that a change would write, and the batch that would do it, with all checked that can be
+// without asking what stands.
+func (d *Directory) draft(ctx context.Context, before, after Entry, c Change, t taking) (Entry, Batch, error) {
 	after = after.Clone()
 	after.Epoch, after.Operation, after.Updated = before.Epoch+1, c.Operation, c.At.UTC()
 	if before.Epoch > 0 {
@@ -84,7 +93,16 @@ func (d *Directory) replace(ctx context.Context, before, after Entry, c Change, 
 		err = d.fits(ctx, after)
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("change tenant %q: %w", after.Tenant, err)
+		return Entry{}, Batch{}, fmt.Errorf("change tenant %q: %w", after.Tenant, err)
+	}
+	return after, b, nil
+}
+
+// replace is Create when before is the zero Entry.
+func (d *Directory) replace(ctx context.Context, before, after Entry, c Change, t taking) (Entry, error) {
+	after, b, err := d.draft(ctx, before, after, c, t)
+	if err != nil {
+		return Entry{}, err
 	}
 	err = d.write(ctx, b)
 	var conflict *Conflict
@@ -116,6 +134,8 @@ func plan(before, after Entry, c Change, t taking) (Batch, error) {
 		return Batch{}, fmt.Errorf("%w: no epoch is left", ErrInvalid)
 	case !Step(before.State, after.State):
 		return Batch{}, fmt.Errorf("%w: %s", ErrState, wrongStep(before.State, after.State))
+	case givesSlot(before, after) && c.At.IsZero():
+		return Batch{}, fmt.Errorf("%w: a change that gives a slot back says when, since the slot rests from then on", ErrInvalid)
 	case before.Epoch > 0 && before.Cell != after.Cell && before.State != Moving:
 		return Batch{}, fmt.Errorf("%w: it is %s, and a tenant changes its cell from %s to %s only", ErrState, before.State, Moving, Active)
 	}

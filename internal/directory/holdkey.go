@@ -6,8 +6,12 @@ package directory
 //	TENANT#<id>    HOLDS#<shard>    in the cell's store, where shards have no table
 const famHolding = "HOLDS"
 
-// HoldingEpoch is the attribute, a number, that has a Holding's epoch.
-const HoldingEpoch = "epoch"
+// Attributes of a Holding in DynamoDB, numbers, of which an item has one. What is left of a Holding that is over
+// has no epoch, so that no condition on it holds.
+const (
+	HoldingEpoch = "epoch" // since which the shard holds the tenant
+	HoldingGone  = "gone"  // up to which it let go of the tenant
+)
 
 // TenantPartition is the partition key of whatever a table keeps of one tenant.
 func TenantPartition(tenant string) string { return tenantPart + tenant }

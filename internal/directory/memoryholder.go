@@ -11,29 +11,50 @@ import (
 // MemoryHolder is a Holder that lives and dies with the process.
 type MemoryHolder struct {
 	mu    sync.Mutex
-	items map[place]map[string]uint64
+	items map[place]map[string]stay
+}
+
+var _ Forgetter = (*MemoryHolder)(nil)
+
+// stay is what a shard keeps of a tenant: the epoch since which it holds it or, once that is gone, up to which
+// it let go.
+type stay struct {
+	epoch uint64
+	gone  bool
 }
 
 // NewMemoryHolder returns one in which nobody holds anybody.
-func NewMemoryHolder() *MemoryHolder { return &MemoryHolder{items: map[place]map[string]uint64{}} }
+func NewMemoryHolder() *MemoryHolder { return &MemoryHolder{items: map[place]map[string]stay{}} }
 
 // Hold implements Holder.
 func (m *MemoryHolder) Hold(ctx context.Context, cell, shard string, h Holding) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := place{cell, shard}
-	if m.items[p] == nil {
-		m.items[p] = map[string]uint64{}
-	}
-	m.items[p][h.Tenant] = max(m.items[p][h.Tenant], h.Epoch)
-	return ctx.Err()
+	return m.raise(ctx, place{cell, shard}, h.Tenant, stay{h.Epoch, false})
 }
 
 // Release implements Holder.
 func (m *MemoryHolder) Release(ctx context.Context, cell, shard string, h Holding) error {
+	return m.raise(ctx, place{cell, shard}, h.Tenant, stay{h.Epoch, true})
+}
+
+// raise puts a stay over one that is older. Of one epoch, the end comes after the beginning.
+func (m *MemoryHolder) raise(ctx context.Context, p place, tenant string, next stay) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := (place{cell, shard}); m.items[p][h.Tenant] <= h.Epoch {
+	if m.items[p] == nil {
+		m.items[p] = map[string]stay{}
+	}
+	have, ok := m.items[p][tenant]
+	if !ok || have.epoch < next.epoch || have.epoch == next.epoch && next.gone {
+		m.items[p][tenant] = next
+	}
+	return ctx.Err()
+}
+
+// Forget implements Forgetter.
+func (m *MemoryHolder) Forget(ctx context.Context, cell, shard string, h Holding) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := (place{cell, shard}); m.items[p][h.Tenant].epoch <= h.Epoch {
 		delete(m.items[p], h.Tenant)
 	}
 	return ctx.Err()
@@ -43,8 +64,11 @@ func (m *MemoryHolder) Release(ctx context.Context, cell, shard string, h Holdin
 func (m *MemoryHolder) Held(ctx context.Context, cell, shard, tenant string) (Holding, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	epoch, ok := m.items[place{cell, shard}][tenant]
-	return Holding{tenant, epoch}, ok, ctx.Err()
+	have, ok := m.items[place{cell, shard}][tenant]
+	if !ok || have.gone {
+		return Holding{}, false, ctx.Err()
+	}
+	return Holding{tenant, have.epoch}, true, ctx.Err()
 }
 
 // Holdings implements Holder.
@@ -55,9 +79,9 @@ func (m *MemoryHolder) Holdings(ctx context.Context, cell, shard, after string, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []Holding
-	for tenant, epoch := range m.items[place{cell, shard}] {
-		if tenant > after {
-			all = append(all, Holding{tenant, epoch})
+	for tenant, have := range m.items[place{cell, shard}] {
+		if !have.gone && tenant > after {
+			all = append(all, Holding{tenant, have.epoch})
 		}
 	}
 	slices.SortFunc(all, func(a, b Holding) int { return cmp.Compare(a.Tenant, b.Tenant) })

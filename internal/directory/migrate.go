@@ -44,7 +44,7 @@ const migratedAtOnce = 16
 //
 // When ctx ends, no other tenant is begun, and those that were are finished; what was done comes back
 // beside the cause. A page may be repeated. Whoever came to the version by their last change and is still
-// held where they left, because that was interrupted, is let go there then.
+// held where they left, because that was interrupted, is let go there then; Reconcile finds the others.
 func (r *Residence) Migrate(ctx context.Context, m Migration, after string, limit int, c Change) (Migrated, error) {
 	fail := func(err error) (Migrated, error) {
 		return Migrated{}, fmt.Errorf("migrate cell %q to topology %d: %w", m.Cell, m.To, err)
@@ -101,7 +101,7 @@ func (r *Residence) Migrate(ctx context.Context, m Migration, after string, limi
 		case got.err == nil && got.on:
 			out.Moved++
 		case got.err == nil: // left the cell
-		case refused(got.err) || errors.Is(got.err, ErrNoSlot):
+		case (refused(got.err) || errors.Is(got.err, ErrNoSlot)) && !errors.Is(got.err, errLeftHeld):
 			out.Skipped = append(out.Skipped, left)
 		default:
 			out.Failed = append(out.Failed, left)
@@ -141,6 +141,7 @@ const migrateTries = 2 * migratedAtOnce
 
 // migrate says whether the tenant is on the version now; without an error it else left the cell.
 func (r *Residence) migrate(ctx context.Context, e Entry, to Topology, live map[uint64]bool, c Change) (on bool, err error) {
+	var tried []place
 	for range migrateTries {
 		switch {
 		case e.Cell != to.Cell:
@@ -150,18 +151,22 @@ func (r *Residence) migrate(ctx context.Context, e Entry, to Topology, live map[
 		case e.State != Active && e.State != Suspended:
 			return false, fmt.Errorf("tenant %q: %w: it is %s", e.Tenant, ErrState, e.State)
 		}
-		next, t := e.Clone(), taking{}
+		next := e.Clone()
 		next.Topology = to.Version
 		switch {
 		case to.Slots == 0:
 			next.Slot = 0
 		case e.Slot == 0 || e.Slot > to.Slots:
-			if next.Slot, t.slot, err = r.findSlot(ctx, to, c.At); err != nil {
+			if next.Slot, _, err = r.findSlot(ctx, to, c.At); err != nil {
 				return false, err
 			}
 		}
-		if _, err = r.settle(ctx, e, next, c, t); !errors.Is(err, ErrStale) && !errors.Is(err, ErrSlotTaken) {
+		if _, err = r.settle(ctx, e, next, c, tried); !errors.Is(err, ErrStale) && !errors.Is(err, ErrSlotTaken) {
 			return true, err
+		}
+		// Lost to another change, or for a slot: with the next try, all that was held for this one is let go.
+		if at, heldErr := r.held(ctx, next); heldErr == nil {
+			tried = append(tried, at...)
 		}
 		var readErr error
 		if e, readErr = r.Get(ctx, e.Tenant); readErr != nil {
@@ -172,8 +177,8 @@ func (r *Residence) migrate(ctx context.Context, e Entry, to Topology, live map[
 }
 
 // leave has the shards let go that the tenant left by its last change, when that was a migration which
-// stopped before it was through. Where it came from a topology that is retired, nothing is asked: its
-// shards may be gone.
+// stopped before it was through. What was missed before that, and where a topology is retired by now,
+// Reconcile finds.
 func (r *Residence) leave(ctx context.Context, e Entry, live map[uint64]bool) error {
 	if e.State == Placing {
 		return nil
@@ -186,22 +191,5 @@ func (r *Residence) leave(ctx context.Context, e Entry, live map[uint64]bool) er
 	if before.Cell != e.Cell || before.Topology == e.Topology || before.Topology > 0 && !live[before.Topology] {
 		return nil
 	}
-	old, err := r.held(ctx, before)
-	if err != nil {
-		return err
-	}
-	now, err := r.held(ctx, e)
-	if err != nil {
-		return err
-	}
-	for _, p := range without(old, now) {
-		_, ok, err := r.holder.Held(ctx, p.cell, p.shard, e.Tenant)
-		if err == nil && ok {
-			err = r.release(ctx, []place{p}, Holding{e.Tenant, before.Epoch})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.finishFrom(ctx, e, before)
 }

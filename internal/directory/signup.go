@@ -42,7 +42,7 @@ func (d *Directory) Place(ctx context.Context, s SignUp, c Change) (Entry, error
 		var e Entry
 		var t taking
 		err := untilFree(ctx, func() (err error) { e, t, err = d.choose(ctx, s, c); return err })
-		if errors.Is(err, ErrNoHeadroom) || errors.Is(err, ErrNoSlot) {
+		if unfit(err) {
 			// A tenant that is there already is told so, and a repetition of its success.
 			getErr := untilFree(ctx, func() error { _, err := d.Get(ctx, s.Tenant); return err })
 			if getErr == nil {
@@ -106,8 +106,8 @@ func (d *Directory) choose(ctx context.Context, s SignUp, c Change) (Entry, taki
 		t := taking{room: &cell}
 		err := d.fit(ctx, s, c, &e, &t)
 		switch {
-		case errors.Is(err, ErrNoHeadroom), errors.Is(err, ErrNoSlot):
-			refused = err
+		case unfit(err):
+			refused = err // others may have room, or what this one lacks
 			continue
 		case err != nil:
 			return Entry{}, taking{}, err
@@ -115,6 +115,16 @@ func (d *Directory) choose(ctx context.Context, s SignUp, c Change) (Entry, taki
 		return e, t, nil
 	}
 	return Entry{}, taking{}, refused
+}
+
+// unfit says whether an error means that a cell cannot take the tenant, as it is.
+func unfit(err error) bool {
+	for _, is := range []error{ErrNoHeadroom, ErrNoSlot, ErrUnknownTopology, ErrInvalid} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
 }
 
 // fit gives the entry its slot and pins in the cell that was chosen.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
 
 // SlotQuarantine is how long a slot rests after its tenant gave it back: longer than a router may go on
-// with an entry that it read before.
+// with an entry that it read before. It is counted from the time of the change that gave it back, or of the
+// one before when that is later, to the time of the change that takes it; both are their callers'.
 const SlotQuarantine = 7 * 24 * time.Hour
 
 // Errors of slots. They come wrapped.
@@ -28,18 +30,70 @@ func (s slot) free(at time.Time) bool {
 	return s.Tenant == "" && !at.Before(s.Since.Add(SlotQuarantine))
 }
 
+// takesSlot says whether a change takes a slot that the tenant did not have.
+func takesSlot(before, after Entry) bool {
+	return after.Slot > 0 && (before.Epoch == 0 || before.Cell != after.Cell || before.Slot != after.Slot)
+}
+
+// givesSlot says whether a change gives the tenant's slot back.
+func givesSlot(before, after Entry) bool {
+	return before.Epoch > 0 && before.Slot > 0 && (before.Cell != after.Cell || before.Slot != after.Slot)
+}
+
 // slotOps gives back the slot of before and takes the one of after, whose record has version taken.
 func slotOps(before, after Entry, at time.Time, taken uint64) []Op {
-	same := before.Cell == after.Cell && before.Slot == after.Slot
 	var ops []Op
-	if before.Epoch > 0 && before.Slot > 0 && !same {
-		// Only who changes the entry can give its slot back, so that the record is as the entry says.
-		ops = append(ops, Put(slotKey(before.Cell, before.Slot), AnyVersion, encode(slot{Since: at.UTC()})))
+	if givesSlot(before, after) {
+		// Only who changes the entry can give its slot back, so that the record is as the entry says. It did
+		// not rest before the change that the tenant saw last, whatever the caller takes the time to be.
+		since := at.UTC()
+		if before.Updated.After(since) {
+			since = before.Updated.UTC()
+		}
+		ops = append(ops, Put(slotKey(before.Cell, before.Slot), AnyVersion, encode(slot{Since: since})))
 	}
-	if after.Slot > 0 && (before.Epoch == 0 || !same) {
+	if takesSlot(before, after) {
 		ops = append(ops, Put(slotKey(after.Cell, after.Slot), taken, encode(slot{after.Tenant, at.UTC()})))
 	}
 	return ops
+}
+
+// occupied in place of a version is that of no slot: whoever takes one under it is told what is in the way.
+const occupied = math.MaxUint64 - 1
+
+// vacant is the version of a slot's record under which the tenant may take it, or occupied when the tenant has it.
+// ErrSlotTaken when another has it, or it rests.
+func vacant(r Record, tenant string, at time.Time) (version uint64, err error) {
+	if r.Version == 0 {
+		return 0, nil
+	}
+	var s slot
+	if err := decode(r, &s); err != nil {
+		return 0, err
+	}
+	switch {
+	case s.free(at):
+		return r.Version, nil
+	case s.Tenant == tenant:
+		return occupied, nil
+	}
+	return 0, besides(r, Op{Key: r.Key})
+}
+
+// slotFor looks up what a change by one batch takes of slots. It reads nothing when that is none.
+func (d *Directory) slotFor(ctx context.Context, before, after Entry, at time.Time) (taking, error) {
+	if !takesSlot(before, after) {
+		return taking{}, nil
+	}
+	r, err := d.read(ctx, Strong, slotKey(after.Cell, after.Slot))
+	if err != nil {
+		return taking{}, fmt.Errorf("change tenant %q: %w", after.Tenant, err)
+	}
+	version, err := vacant(r, after.Tenant, at)
+	if errors.Is(err, ErrSlotTaken) { // unless this is a repetition, as the batch will tell
+		version, err = occupied, nil
+	}
+	return taking{slot: version}, err
 }
 
 const (

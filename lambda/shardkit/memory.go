@@ -14,7 +14,8 @@ import (
 type Memory struct {
 	everybody bool
 	mu        sync.RWMutex
-	epochs    map[string]uint64
+	epochs    map[string]uint64 // of those that are held
+	left      map[string]uint64 // up to which others were let go
 	items     map[string]map[string][]byte
 }
 
@@ -22,7 +23,7 @@ var _ Items = (*Memory)(nil)
 
 // NewMemory returns an empty Memory, which holds nobody.
 func NewMemory() *Memory {
-	return &Memory{epochs: map[string]uint64{}, items: map[string]map[string][]byte{}}
+	return &Memory{epochs: map[string]uint64{}, left: map[string]uint64{}, items: map[string]map[string][]byte{}}
 }
 
 // NewUnchecked returns an empty Memory that says that everybody is held, always: for a service that has
@@ -33,10 +34,15 @@ func NewUnchecked() *Memory {
 	return m
 }
 
-// Hold has the shard hold the tenant from this epoch on. A higher one that is there stays.
+// Hold has the shard hold the tenant from this epoch on. A higher one that is there stays, and so does that the
+// shard let go of the tenant at this epoch or a higher one.
 func (m *Memory) Hold(tenant string, epoch uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if left, gone := m.left[tenant]; gone && left >= epoch {
+		return
+	}
+	delete(m.left, tenant)
 	m.epochs[tenant] = max(m.epochs[tenant], epoch)
 }
 
@@ -46,6 +52,7 @@ func (m *Memory) Release(tenant string, epoch uint64) {
 	defer m.mu.Unlock()
 	if m.epochs[tenant] <= epoch {
 		delete(m.epochs, tenant)
+		m.left[tenant] = max(m.left[tenant], epoch)
 	}
 }
 

@@ -69,7 +69,7 @@ func Open(path string) (*Items, error) {
 // prepare makes the buckets of a new file.
 func prepare(db *bbolt.DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{itemBucket, holdsBucket} {
+		for _, name := range [][]byte{itemBucket, holdsBucket, leftBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -89,7 +89,8 @@ func (s *Items) Close() error {
 // Write does all of the writes in one transaction, provided that in it the shard holds the tenant at an
 // epoch that is not above h.Epoch, and returns when they are on disk; otherwise none of them and
 // shardkit.ErrNotHeld. After another error they may be done or not, unless the error is ErrInvalid or
-// shardkit.ErrInvalid. When ctx is over before the group is written, none is.
+// shardkit.ErrInvalid. None is done when ctx is over before their turn in the transaction of a group comes. It is not
+// looked at again when the group is forced to disk: who waits no longer does not know, then.
 func (s *Items) Write(ctx context.Context, cell, shard string, h directory.Holding, writes ...shardkit.Write) error {
 	if err := shardkit.Check(writes...); err != nil {
 		return err

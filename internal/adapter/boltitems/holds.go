@@ -15,11 +15,18 @@ import (
 // holdsBucket has an item for each tenant that a shard holds: cell, shard, tenant → epoch, 8 bytes.
 var holdsBucket = []byte("holds")
 
+// leftBucket has an item for each tenant that a shard let go: cell, shard, tenant → epoch up to which, 8 bytes.
+// It lies apart, so that listings of whom a shard holds do not come past it.
+var leftBucket = []byte("left")
+
 // Holds is which shards hold which tenants, in the same file as the items. It is a
 // directory.ManyHolder, and takes many holdings in one transaction.
 type Holds struct{ items *Items }
 
-var _ directory.ManyHolder = (*Holds)(nil)
+var (
+	_ directory.ManyHolder = (*Holds)(nil)
+	_ directory.Forgetter  = (*Holds)(nil)
+)
 
 // Holds returns the holdings that lie beside the items. They are of use until Close.
 func (s *Items) Holds() *Holds { return &Holds{s} }
@@ -66,6 +73,19 @@ func (h *Holds) raise(b *bbolt.Bucket, cell, shard string, some []directory.Hold
 		if held && epoch >= one.Epoch {
 			continue
 		}
+		if !held {
+			// A stay that is over does not begin again, however late the word of its beginning comes.
+			left, gone, err := epochIn(b.Tx().Bucket(leftBucket), k)
+			if err != nil {
+				return err
+			}
+			if gone && left >= one.Epoch {
+				continue
+			}
+			if err := b.Tx().Bucket(leftBucket).Delete(k); err != nil {
+				return err
+			}
+		}
 		if err := b.Put(k, binary.BigEndian.AppendUint64(nil, one.Epoch)); err != nil {
 			return err
 		}
@@ -76,16 +96,43 @@ func (h *Holds) raise(b *bbolt.Bucket, cell, shard string, some []directory.Hold
 
 // Release implements directory.Holder.
 func (h *Holds) Release(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.end(ctx, cell, shard, one, func(left *bbolt.Bucket, k []byte) error {
+		epoch, gone, err := epochIn(left, k)
+		if err != nil || gone && epoch >= one.Epoch {
+			return err
+		}
+		h.items.pages.Touched(left.Tx(), 1)
+		return left.Put(k, binary.BigEndian.AppendUint64(nil, one.Epoch))
+	})
+}
+
+// Forget implements directory.Forgetter.
+func (h *Holds) Forget(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.end(ctx, cell, shard, one, func(left *bbolt.Bucket, k []byte) error {
+		epoch, _, err := epochIn(left, k)
+		if err != nil || epoch > one.Epoch {
+			return err
+		}
+		return left.Delete(k)
+	})
+}
+
+// end ends a stay, unless it began later, and does something about what is left of it in the same
+// transaction.
+func (h *Holds) end(ctx context.Context, cell, shard string, one directory.Holding, leave func(left *bbolt.Bucket, k []byte) error) error {
 	if err := checkHold(cell, shard, one.Tenant); err != nil {
 		return err
 	}
 	return h.write(ctx, func(b *bbolt.Bucket) error {
 		k := holdKey(cell, shard, one.Tenant)
 		epoch, held, err := heldIn(b.Tx(), k)
-		if err != nil || !held || epoch > one.Epoch {
+		if err != nil || held && epoch > one.Epoch {
 			return err
 		}
-		return b.Delete(k)
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+		return leave(b.Tx().Bucket(leftBucket), k)
 	})
 }
 
@@ -150,7 +197,11 @@ func checkHold(cell, shard, tenant string) error {
 
 // heldIn is the holding under the key, in a transaction.
 func heldIn(tx *bbolt.Tx, at []byte) (epoch uint64, held bool, err error) {
-	value := tx.Bucket(holdsBucket).Get(at)
+	return epochIn(tx.Bucket(holdsBucket), at)
+}
+
+func epochIn(b *bbolt.Bucket, at []byte) (epoch uint64, found bool, err error) {
+	value := b.Get(at)
 	if value == nil {
 		return 0, false, nil
 	}

@@ -1,11 +1,12 @@
 // Package dynamohold keeps in DynamoDB which shards hold which tenants: in each shard's own table, or,
 // where shards have none, in the store that the shards of a cell share.
 //
-// A holding is two items, written and deleted by one transaction. One is in the tenant's part, under
+// A holding is two items, written by one transaction. One is in the tenant's part, under
 // directory.HoldingKey or directory.SharedHoldingKey; the shard's writes are conditioned on it, and
 // tenants do not meet there. The other has partition key and sort key exchanged, and so lies in a list of
 // the shard's, in the order of the tenants' bytes: listing reads nobody's state. Both have the epoch as
-// directory.HoldingEpoch.
+// directory.HoldingEpoch. When the shard lets go, the list's is deleted, and the tenant's keeps as
+// directory.HoldingGone the epoch up to which, against a holding of before that comes late.
 //
 // Holding and releasing are requests that may be repeated: they say what shall be, and find it done. Many
 // holdings of a shard are written maxTogether to a transaction, each under its own condition: one that is
@@ -73,7 +74,10 @@ func InFleet(f *fleet.Fleet, client func(account, region string) Client) Find {
 // Holder is a directory.Holder.
 type Holder struct{ find Find }
 
-var _ directory.ManyHolder = (*Holder)(nil)
+var (
+	_ directory.ManyHolder = (*Holder)(nil)
+	_ directory.Forgetter  = (*Holder)(nil)
+)
 
 // New returns the holder of the shards that find finds.
 func New(find Find) *Holder { return &Holder{find} }
@@ -118,7 +122,7 @@ func (h *Holder) Held(ctx context.Context, cell, shard, tenant string) (director
 	if err != nil {
 		return directory.Holding{}, false, fmt.Errorf("shard %s/%s: %w", cell, shard, err)
 	}
-	if len(out.Item) == 0 {
+	if len(out.Item) == 0 || out.Item[directory.HoldingGone] != nil {
 		return directory.Holding{}, false, nil
 	}
 	epoch, err := epochOf(out.Item)

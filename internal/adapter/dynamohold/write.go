@@ -21,7 +21,14 @@ import (
 // maxTogether is how many holdings are written by one transaction, which takes 100 items.
 const maxTogether = 50
 
-var epochName = map[string]string{"#e": directory.HoldingEpoch}
+// Of an item that is there, one of the attributes is.
+const (
+	notSince = "(attribute_not_exists(#e) OR #e < :e) AND (attribute_not_exists(#g) OR #g < :e)"  // neither held nor let go at this epoch or a higher one
+	notAbove = "(attribute_not_exists(#e) OR #e <= :e) AND (attribute_not_exists(#g) OR #g < :e)" // not held at a higher one, nor let go at this or a higher one
+	atMost   = "(attribute_not_exists(#e) OR #e <= :e) AND (attribute_not_exists(#g) OR #g <= :e)"
+)
+
+var attributes = map[string]string{"#e": directory.HoldingEpoch, "#g": directory.HoldingGone}
 
 func epochValue(epoch uint64) item {
 	return item{":e": &types.AttributeValueMemberN{Value: strconv.FormatUint(epoch, 10)}}
@@ -34,27 +41,47 @@ func (h *Holder) Hold(ctx context.Context, cell, shard string, one directory.Hol
 
 // HoldMany implements directory.ManyHolder, by one transaction for each 50.
 func (h *Holder) HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error {
-	return h.write(ctx, cell, shard, many, func(p Place, key item, epoch uint64) types.TransactWriteItem {
-		return types.TransactWriteItem{Update: &types.Update{
-			TableName: &p.Table, Key: key, UpdateExpression: aws.String("SET #e = :e"),
-			ConditionExpression:      aws.String("attribute_not_exists(#e) OR #e < :e"),
-			ExpressionAttributeNames: epochName, ExpressionAttributeValues: epochValue(epoch),
-		}}
+	return h.write(ctx, cell, shard, many, func(p Place, own, listed item, epoch uint64) (a, b types.TransactWriteItem) {
+		value := epochValue(epoch)
+		inList := maps.Clone(listed)
+		inList[directory.HoldingEpoch] = value[":e"]
+		return p.update(own, "SET #e = :e REMOVE #g", notSince, value),
+			types.TransactWriteItem{Put: &types.Put{TableName: &p.Table, Item: inList}}
 	})
 }
 
 // Release implements directory.Holder.
 func (h *Holder) Release(ctx context.Context, cell, shard string, one directory.Holding) error {
-	return h.write(ctx, cell, shard, []directory.Holding{one}, func(p Place, key item, epoch uint64) types.TransactWriteItem {
-		return types.TransactWriteItem{Delete: &types.Delete{
-			TableName: &p.Table, Key: key, ConditionExpression: aws.String("#e <= :e"),
-			ExpressionAttributeNames: epochName, ExpressionAttributeValues: epochValue(epoch),
-		}}
+	return h.write(ctx, cell, shard, []directory.Holding{one}, func(p Place, own, listed item, epoch uint64) (a, b types.TransactWriteItem) {
+		return p.update(own, "SET #g = :e REMOVE #e", notAbove, epochValue(epoch)), p.unlist(listed)
 	})
 }
 
-// asking says what shall become of an item, under the condition that it is not so yet.
-type asking func(p Place, key item, epoch uint64) types.TransactWriteItem
+// Forget implements directory.Forgetter.
+func (h *Holder) Forget(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.write(ctx, cell, shard, []directory.Holding{one}, func(p Place, own, listed item, epoch uint64) (a, b types.TransactWriteItem) {
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &p.Table, Key: own, ConditionExpression: aws.String(atMost),
+			ExpressionAttributeNames: attributes, ExpressionAttributeValues: epochValue(epoch),
+		}}, p.unlist(listed)
+	})
+}
+
+func (p Place) update(key item, what, when string, values item) types.TransactWriteItem {
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &p.Table, Key: key, UpdateExpression: &what, ConditionExpression: &when,
+		ExpressionAttributeNames: attributes, ExpressionAttributeValues: values,
+	}}
+}
+
+// unlist needs no condition: the list's item is as the tenant's, beside which it is written.
+func (p Place) unlist(key item) types.TransactWriteItem {
+	return types.TransactWriteItem{Delete: &types.Delete{TableName: &p.Table, Key: key}}
+}
+
+// asking says what shall become of the two items of a holding, under the condition on the first that it is
+// not so yet.
+type asking func(p Place, own, listed item, epoch uint64) (a, b types.TransactWriteItem)
 
 // write has it become so with both items of each holding.
 func (h *Holder) write(ctx context.Context, cell, shard string, many []directory.Holding, ask asking) error {
@@ -130,7 +157,8 @@ func (p Place) transaction(some []directory.Holding, ask asking) *dynamodb.Trans
 	in := &dynamodb.TransactWriteItemsInput{}
 	for _, one := range some {
 		own, listed := p.keys(one.Tenant)
-		in.TransactItems = append(in.TransactItems, ask(p, itemKey(own), one.Epoch), ask(p, itemKey(listed), one.Epoch))
+		a, b := ask(p, itemKey(own), itemKey(listed), one.Epoch)
+		in.TransactItems = append(in.TransactItems, a, b)
 	}
 	return in
 }

@@ -16,16 +16,19 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// table keeps epochs by partition and sort key, and judges the two conditions of this package.
+// table keeps items by partition and sort key, and judges the conditions of this package.
 type table struct {
 	client
-	epochs map[[2]string]uint64
-	fault  func(call int, tenants []string) error // instead of the call; counted from 1
-	calls  [][]string                             // tenants of each transaction
+	stays map[[2]string]stay
+	fault func(call int, tenants []string) error // instead of the call; counted from 1
+	calls [][]string                             // tenants of each transaction
 }
 
+// stay has one of the two attributes of an item, the other is 0.
+type stay struct{ epoch, gone uint64 }
+
 func newTable(t *testing.T) *table {
-	return &table{client: client{t: t}, epochs: map[[2]string]uint64{}}
+	return &table{client: client{t: t}, stays: map[[2]string]stay{}}
 }
 
 func (f *table) holder() *Holder {
@@ -40,33 +43,15 @@ func (f *table) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 		f.t.Errorf("a transaction of %d items", len(in.TransactItems))
 	}
 	var tenants []string
-	after := map[[2]string]uint64{}
+	after := map[[2]string]stay{}
 	var reasons []string
 	failed := false
 	for i, w := range in.TransactItems {
-		u := w.Update
-		if u == nil {
-			u = &types.Update{Key: w.Delete.Key, ConditionExpression: w.Delete.ConditionExpression, ExpressionAttributeValues: w.Delete.ExpressionAttributeValues}
-		}
-		key := [2]string{u.Key["pk"].(*types.AttributeValueMemberS).Value, u.Key["sk"].(*types.AttributeValueMemberS).Value}
+		key, next, holds := f.judge(w)
 		if _, twice := after[key]; twice {
 			f.t.Errorf("a transaction with item %q twice", key)
 		}
-		epoch, err := strconv.ParseUint(u.ExpressionAttributeValues[":e"].(*types.AttributeValueMemberN).Value, 10, 64)
-		if err != nil {
-			f.t.Error(err)
-		}
-		stands, there := f.epochs[key]
-		holds := false
-		switch condition := aws.ToString(u.ConditionExpression); condition {
-		case "attribute_not_exists(#e) OR #e < :e":
-			holds = !there || stands < epoch
-		case "#e <= :e":
-			holds, epoch = there && stands <= epoch, 0
-		default:
-			f.t.Errorf("condition %q", condition)
-		}
-		after[key] = epoch
+		after[key] = next
 		reason := "None"
 		if !holds {
 			reason, failed = "ConditionalCheckFailed", true
@@ -85,17 +70,65 @@ func (f *table) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 	if failed {
 		return nil, cancelled(reasons...)
 	}
-	for key, epoch := range after {
-		if f.epochs[key] = epoch; epoch == 0 {
-			delete(f.epochs, key)
+	for key, next := range after {
+		if f.stays[key] = next; next == (stay{}) {
+			delete(f.stays, key)
 		}
 	}
 	return &dynamodb.TransactWriteItemsOutput{}, nil
 }
 
+// judge says which item a write is for, what it makes of it, and whether its condition holds.
+func (f *table) judge(w types.TransactWriteItem) (key [2]string, next stay, holds bool) {
+	var at, values map[string]types.AttributeValue
+	var condition, what string
+	switch {
+	case w.Update != nil:
+		at, values, condition, what = w.Update.Key, w.Update.ExpressionAttributeValues, *w.Update.ConditionExpression, *w.Update.UpdateExpression
+	case w.Put != nil:
+		at, values = w.Put.Item, map[string]types.AttributeValue{":e": w.Put.Item["epoch"]}
+	default:
+		at, values, condition = w.Delete.Key, w.Delete.ExpressionAttributeValues, aws.ToString(w.Delete.ConditionExpression)
+	}
+	key = [2]string{at["pk"].(*types.AttributeValueMemberS).Value, at["sk"].(*types.AttributeValueMemberS).Value}
+	epoch := uint64(0)
+	if n, ok := values[":e"].(*types.AttributeValueMemberN); ok {
+		var err error
+		if epoch, err = strconv.ParseUint(n.Value, 10, 64); err != nil {
+			f.t.Error(err)
+		}
+	}
+	switch what {
+	case "SET #e = :e REMOVE #g":
+		next.epoch = epoch
+	case "SET #g = :e REMOVE #e":
+		next.gone = epoch
+	case "":
+		if w.Put != nil {
+			next.epoch = epoch
+		}
+	default:
+		f.t.Errorf("update %q", what)
+	}
+	stands := f.stays[key] // epochs are from 1
+	switch condition {
+	case "(attribute_not_exists(#e) OR #e < :e) AND (attribute_not_exists(#g) OR #g < :e)":
+		holds = stands.epoch < epoch && stands.gone < epoch
+	case "(attribute_not_exists(#e) OR #e <= :e) AND (attribute_not_exists(#g) OR #g < :e)":
+		holds = stands.epoch <= epoch && stands.gone < epoch
+	case "(attribute_not_exists(#e) OR #e <= :e) AND (attribute_not_exists(#g) OR #g <= :e)":
+		holds = stands.epoch <= epoch && stands.gone <= epoch
+	case "":
+		holds = true
+	default:
+		f.t.Errorf("condition %q", condition)
+	}
+	return key, next, holds
+}
+
 func (f *table) want(tenant string, epoch uint64) {
 	f.t.Helper()
-	own, listed := f.epochs[[2]string{"TENANT#" + tenant, "HOLDS"}], f.epochs[[2]string{"HOLDS", "TENANT#" + tenant}]
+	own, listed := f.stays[[2]string{"TENANT#" + tenant, "HOLDS"}].epoch, f.stays[[2]string{"HOLDS", "TENANT#" + tenant}].epoch
 	if own != epoch || listed != epoch {
 		f.t.Errorf("%s is held at %d and listed at %d, want %d", tenant, own, listed, epoch)
 	}
@@ -157,7 +190,7 @@ func TestHoldManyTogether(t *testing.T) {
 func TestHoldManyContended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTable(t)
-		f.epochs[[2]string{"TENANT#t001", "HOLDS"}], f.epochs[[2]string{"HOLDS", "TENANT#t001"}] = 9, 9
+		f.stays[[2]string{"TENANT#t001", "HOLDS"}], f.stays[[2]string{"HOLDS", "TENANT#t001"}] = stay{epoch: 9}, stay{epoch: 9}
 		f.fault = func(call int, tenants []string) error {
 			if call > 20 || !slices.Contains(tenants, "t002") {
 				return nil
@@ -202,8 +235,8 @@ func TestHoldManyFailsBesideContention(t *testing.T) {
 		}
 		return nil
 	}
-	if err := f.holder().HoldMany(t.Context(), "eu-1", "s01", holdings(2, 1)); !errors.Is(err, far) || len(f.epochs) > 0 {
-		t.Errorf("%v with %d items written", err, len(f.epochs))
+	if err := f.holder().HoldMany(t.Context(), "eu-1", "s01", holdings(2, 1)); !errors.Is(err, far) || len(f.stays) > 0 {
+		t.Errorf("%v with %d items written", err, len(f.stays))
 	}
 }
 
@@ -222,8 +255,8 @@ func TestHoldManyFailsHalfWay(t *testing.T) {
 		if err := h.HoldMany(t.Context(), "eu-1", "s01", holdings(120, 2)); !errors.Is(err, far) || len(f.calls) != failAt {
 			t.Errorf("%v after %d transactions", err, len(f.calls))
 		}
-		if len(f.epochs) != 100*(failAt-1) {
-			t.Errorf("%d items after the failure of transaction %d", len(f.epochs), failAt)
+		if len(f.stays) != 100*(failAt-1) {
+			t.Errorf("%d items after the failure of transaction %d", len(f.stays), failAt)
 		}
 		if err := h.HoldMany(t.Context(), "eu-1", "s01", holdings(120, 2)); err != nil {
 			t.Fatal(err)

@@ -98,7 +98,10 @@ func (c *Client) Changes(ctx context.Context, after directory.Cursor, limit int)
 // Holds is a directory.Holder that asks a HoldsHandler.
 type Holds struct{ caller }
 
-var _ directory.ManyHolder = (*Holds)(nil)
+var (
+	_ directory.ManyHolder = (*Holds)(nil)
+	_ directory.Forgetter  = (*Holds)(nil)
+)
 
 // NewHolds is NewClient for the holdings.
 func NewHolds(base, token string, client *http.Client) (*Holds, error) {
@@ -119,6 +122,11 @@ func (h *Holds) HoldMany(ctx context.Context, cell, shard string, many []directo
 // Release implements directory.Holder.
 func (h *Holds) Release(ctx context.Context, cell, shard string, one directory.Holding) error {
 	return h.do(ctx, pathRelease, holdsRequest{Cell: cell, Shard: shard, Holdings: []directory.Holding{one}}, &struct{}{})
+}
+
+// Forget implements directory.Forgetter.
+func (h *Holds) Forget(ctx context.Context, cell, shard string, one directory.Holding) error {
+	return h.do(ctx, pathForget, holdsRequest{Cell: cell, Shard: shard, Holdings: []directory.Holding{one}}, &struct{}{})
 }
 
 // Held implements directory.Holder.

@@ -89,6 +89,18 @@ func HoldsHandler(h directory.ManyHolder) http.Handler {
 		}
 		return struct{}{}, nil
 	}))
+	mux.HandleFunc("POST "+pathForget, handle(func(ctx context.Context, in holdsRequest) (struct{}, error) {
+		forgetter, ok := h.(directory.Forgetter)
+		if !ok {
+			return struct{}{}, fmt.Errorf("%w: these shards cannot forget", errRequest)
+		}
+		for _, one := range in.Holdings {
+			if err := forgetter.Forget(ctx, in.Cell, in.Shard, one); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	}))
 	mux.HandleFunc("POST "+pathHeld, handle(func(ctx context.Context, in holdsRequest) (holdings, error) {
 		one, ok, err := h.Held(ctx, in.Cell, in.Shard, in.Tenant)
 		if !ok {

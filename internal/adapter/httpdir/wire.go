@@ -23,6 +23,7 @@ const (
 
 	pathHold     = "/v1/holds/hold"
 	pathRelease  = "/v1/holds/release"
+	pathForget   = "/v1/holds/forget"
 	pathHeld     = "/v1/holds/held"
 	pathHoldings = "/v1/holds/holdings"
 

@@ -48,22 +48,33 @@ func number(v types.AttributeValue) (uint64, bool) {
 	return u, err == nil
 }
 
+// hold and release do what package dynamohold does to the item that a shard's writes are conditioned on.
 func (f *tables) hold(p place, epoch uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if since, ok := number(f.items[p]["epoch"]); !ok || since < epoch {
-		f.items[p] = item{
-			"pk": &types.AttributeValueMemberS{Value: p.pk}, "sk": &types.AttributeValueMemberS{Value: p.sk},
-			"epoch": &types.AttributeValueMemberN{Value: strconv.FormatUint(epoch, 10)},
-		}
+	since, held := number(f.items[p]["epoch"])
+	left, gone := number(f.items[p]["gone"])
+	if held && since >= epoch || gone && left >= epoch {
+		return
 	}
+	f.put(p, "epoch", epoch)
 }
 
 func (f *tables) release(p place, epoch uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if since, ok := number(f.items[p]["epoch"]); ok && since <= epoch {
-		delete(f.items, p)
+	since, held := number(f.items[p]["epoch"])
+	left, gone := number(f.items[p]["gone"])
+	if held && since > epoch || gone && left >= epoch {
+		return
+	}
+	f.put(p, "gone", epoch)
+}
+
+func (f *tables) put(p place, attribute string, epoch uint64) {
+	f.items[p] = item{
+		"pk": &types.AttributeValueMemberS{Value: p.pk}, "sk": &types.AttributeValueMemberS{Value: p.sk},
+		attribute: &types.AttributeValueMemberN{Value: strconv.FormatUint(epoch, 10)},
 	}
 }
 

@@ -66,7 +66,8 @@ const value = "value"
 // Held implements shardkit.Items.
 func (s *Store) Held(ctx context.Context, tenant string) (epoch uint64, held bool, err error) {
 	item, err := s.get(ctx, s.holds, s.holding(tenant))
-	if err == nil && len(item) > 0 {
+	if err == nil && len(item) > 0 && item[directory.HoldingGone] == nil {
+		held = true
 		number, _ := item[directory.HoldingEpoch].(*types.AttributeValueMemberN)
 		if number == nil {
 			err = fmt.Errorf("attribute %q is no number", directory.HoldingEpoch)
@@ -77,7 +78,7 @@ func (s *Store) Held(ctx context.Context, tenant string) (epoch uint64, held boo
 	if err != nil {
 		return 0, false, fmt.Errorf("ask whether the tenant is held: %w", err)
 	}
-	return epoch, len(item) > 0, nil
+	return epoch, held, nil
 }
 
 // Get implements shardkit.Items.
@@ -173,7 +174,8 @@ func (s *Store) Write(ctx context.Context, tenant string, epoch uint64, writes .
 	}
 }
 
-// transaction is the condition on the holding, then the writes.
+// transaction is the condition on the holding, then the writes. What is left of a holding that is over has no
+// epoch, so that the condition does not hold.
 func (s *Store) transaction(tenant string, epoch uint64, writes []shardkit.Write) []types.TransactWriteItem {
 	items := []types.TransactWriteItem{{ConditionCheck: &types.ConditionCheck{
 		TableName: &s.holds, Key: s.holding(tenant),

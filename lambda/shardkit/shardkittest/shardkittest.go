@@ -16,7 +16,8 @@ import (
 // Shard is a store as one shard sees it, with what whoever places tenants can do to it.
 type Shard struct {
 	shardkit.Items
-	// Hold has the shard hold the tenant at an epoch; a higher one that is there stays.
+	// Hold has the shard hold the tenant at an epoch; a higher one that is there stays, and it does nothing
+	// where the shard let go at this epoch or a higher one.
 	Hold func(tenant string, epoch uint64) error
 	// Release has the shard let go of the tenant, unless it holds it at a higher epoch.
 	Release func(tenant string, epoch uint64) error
@@ -158,6 +159,11 @@ func epochs(t *testing.T, s Shard) {
 		{func() { s.release(t, "other", 1) }, 7},
 		{func() { s.release(t, tenant, 7) }, 0},
 		{func() { s.release(t, tenant, 7) }, 0},
+		{func() { s.hold(t, tenant, 7) }, 0}, // late: that stay is over
+		{func() { s.hold(t, tenant, 8) }, 8},
+		{func() { s.release(t, tenant, 9) }, 0},
+		{func() { s.release(t, tenant, 8) }, 0},
+		{func() { s.hold(t, tenant, 9) }, 0},
 		{func() { s.hold(t, tenant, 1<<63) }, 1 << 63},
 	}
 	for i, step := range steps {
