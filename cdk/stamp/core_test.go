@@ -90,13 +90,14 @@ func TestPlacementKey(t *testing.T) {
 func TestRouterEnvironment(t *testing.T) {
 	fn := shape(t, "per-shard")["eu-canary/core"].one(t, "AWS::Lambda::Function")
 	want := map[string]any{
-		"CELLWALL_SERVICE":          "orders",
-		"CELLWALL_CELL":             "eu-canary",
-		"CELLWALL_TENANT_CLAIM":     "tenant_id",
-		"CELLWALL_KEY_SECRET":       "cellwall/orders/eu-canary/placement-key",
-		"CELLWALL_DIRECTORY":        "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",
-		"CELLWALL_DIRECTORY_REGION": "eu-west-1",
-		"CELLWALL_ROUTES":           `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
+		"CELLWALL_SERVICE":               "orders",
+		"CELLWALL_CELL":                  "eu-canary",
+		"CELLWALL_TENANT_CLAIM":          "tenant_id",
+		"CELLWALL_KEY_SECRET":            "cellwall/orders/eu-canary/placement-key",
+		"CELLWALL_DIRECTORY":             "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",
+		"CELLWALL_DIRECTORY_REGION":      "eu-west-1",
+		"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
+		"CELLWALL_ROUTES":                `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 	}
 	if d := cmp.Diff(want, fn.at("Environment", "Variables")); d != "" {
 		t.Errorf("environment (-want +got):\n%s", d)

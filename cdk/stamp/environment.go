@@ -34,13 +34,17 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 		return nil, fmt.Errorf("CELLWALL_ROUTES cannot be written: %w", err)
 	}
 	env := map[string]string{
-		"CELLWALL_SERVICE":          p.fleet.Service,
-		"CELLWALL_CELL":             p.cell.Name,
-		"CELLWALL_TENANT_CLAIM":     p.fleet.Auth.Claim,
-		"CELLWALL_KEY_SECRET":       p.names.PlacementKey(),
-		"CELLWALL_DIRECTORY":        directoryARN(p.fleet, p.directoryRegion()),
-		"CELLWALL_DIRECTORY_REGION": p.directoryRegion(),
-		"CELLWALL_ROUTES":           string(text),
+		"CELLWALL_SERVICE":               p.fleet.Service,
+		"CELLWALL_CELL":                  p.cell.Name,
+		"CELLWALL_TENANT_CLAIM":          p.fleet.Auth.Claim,
+		"CELLWALL_KEY_SECRET":            p.names.PlacementKey(),
+		"CELLWALL_DIRECTORY":             directoryARN(p.fleet, p.directoryRegion()),
+		"CELLWALL_DIRECTORY_REGION":      p.directoryRegion(),
+		"CELLWALL_DIRECTORY_HOME_REGION": p.fleet.Directory.Region,
+		"CELLWALL_ROUTES":                string(text),
+	}
+	if asksHome(p.fleet, p.cell) {
+		env["CELLWALL_DIRECTORY_HOME"] = directoryARN(p.fleet, p.fleet.Directory.Region)
 	}
 	if n := environmentSize(env); n > environmentLimit {
 		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten the routes, or write fewer", n, environmentLimit)

@@ -59,11 +59,12 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) {
 	})
 }
 
-// directoryIndex lists whole records by one attribute. Its partitions are as large as a cell is, which
-// DynamoDB splits when it has to; only listings read them.
+// directoryIndex lists whole records by one attribute, whose values are as few as states of a tenant are.
+// DynamoDB splits a busy value by the sort key, which is therefore the one of which there are many. Only
+// listings read an index, but a write that it cannot take is throttled at the table.
 func directoryIndex(name, key string) *awsdynamodb.GlobalSecondaryIndexPropsV2 {
 	return &awsdynamodb.GlobalSecondaryIndexPropsV2{
-		IndexName: str(name), PartitionKey: stringKey(key), SortKey: stringKey(names.SortKey), ProjectionType: awsdynamodb.ProjectionType_ALL}
+		IndexName: str(name), PartitionKey: stringKey(key), SortKey: stringKey(names.PartitionKey), ProjectionType: awsdynamodb.ProjectionType_ALL}
 }
 
 // directoryARN is the directory's table in one region.
@@ -79,6 +80,13 @@ func directoryRegion(f *fleet.Fleet, c fleet.Cell) string {
 	return f.Directory.Region
 }
 
+// asksHome says whether the cell's router, which reads a replica, asks the home region when that will not do.
+// From a cell's own network there is no way there: gateway endpoints end in their own region, and AWS
+// PrivateLink carries no requests to DynamoDB in another one.
+func asksHome(f *fleet.Fleet, c fleet.Cell) bool {
+	return directoryRegion(f, c) != f.Directory.Region && c.VPC != nil
+}
+
 // directoryPolicy lets the routers of other accounts that read the directory in this region read single
 // entries; nil when there are none, since a router of the directory's own account needs no more than
 // its role's policy. Whole accounts are named as principals, since a role must exist to be named, and
@@ -87,7 +95,8 @@ func directoryRegion(f *fleet.Fleet, c fleet.Cell) string {
 func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
 	var accounts, roles []string
 	for _, c := range f.Cells {
-		if c.Account != f.Directory.Account && directoryRegion(f, c) == region {
+		reads := directoryRegion(f, c) == region || region == f.Directory.Region && asksHome(f, c)
+		if c.Account != f.Directory.Account && reads {
 			accounts = append(accounts, c.Account)
 			roles = append(roles, "arn:"+partition(region)+":iam::"+c.Account+":role/"+f.NamesOf(c).RouterRole())
 		}

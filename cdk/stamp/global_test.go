@@ -9,12 +9,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/routerenv"
 )
 
 // abroad adds a cell of another account beside the directory's replica in us-east-1.
 func abroad(f *fleet.Fleet) {
 	f.Cells = append(f.Cells, f.Cells[0])
 	f.Cells[1].Name, f.Cells[1].Account, f.Cells[1].Region = "us-1", "222222222222", "us-east-1"
+}
+
+// withWayOut is abroad with a network of somebody else's.
+func withWayOut(f *fleet.Fleet) {
+	abroad(f)
+	f.Cells[1].CIDR = ""
+	f.Cells[1].VPC = someVPC()
+}
+
+func someVPC() *fleet.VPC {
+	return &fleet.VPC{ID: "vpc-0123456789abcdef0", Subnets: map[string]string{
+		"a": "subnet-0123456789abcdef0", "b": "subnet-0123456789abcdef1", "c": "subnet-0123456789abcdef2"}}
 }
 
 // readers are the roles that the directory's policy in each region lets read; nil where there is no
@@ -63,12 +76,13 @@ func TestReaders(t *testing.T) {
 			abroad(f)
 			far, near := f.Cells[1], f.Cells[1]
 			far.Name, far.Account, far.Region, far.CIDR = "ap-1", "333333333333", "ap-south-1", ""
-			far.VPC = &fleet.VPC{ID: "vpc-0123456789abcdef0", Subnets: map[string]string{
-				"a": "subnet-0123456789abcdef0", "b": "subnet-0123456789abcdef1", "c": "subnet-0123456789abcdef2"}}
+			far.VPC = someVPC()
 			near.Name, near.Region = "eu-1", "eu-west-1"
 			f.Cells = append(f.Cells, far, near)
 			f.Shard.HTTP.AMIs["ap-south-1/arm64"] = "ami-0123456789abcdef1"
 		}, map[string][]string{"eu-west-1": {role("222222222222", "eu-1"), role("333333333333", "ap-1")}, "us-east-1": {role("222222222222", "us-1")}}},
+		"another account beside a replica, with a way to the home region": {
+			withWayOut, map[string][]string{"eu-west-1": {role("222222222222", "us-1")}, "us-east-1": {role("222222222222", "us-1")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := synth(t, sample(t, c.cells))
@@ -144,8 +158,8 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("it is %v, %v", table.at("TableName"), table.at("BillingMode"))
 	}
 	if got := text(table.at("GlobalSecondaryIndexes")); got != `[`+
-		`{"IndexName":"first","KeySchema":[{"AttributeName":"i1","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}},`+
-		`{"IndexName":"second","KeySchema":[{"AttributeName":"i2","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}}]` {
+		`{"IndexName":"first","KeySchema":[{"AttributeName":"i1","KeyType":"HASH"},{"AttributeName":"pk","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}},`+
+		`{"IndexName":"second","KeySchema":[{"AttributeName":"i2","KeyType":"HASH"},{"AttributeName":"pk","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}}]` {
 		t.Errorf("its indexes are %s", got)
 	}
 	if got := text(table.at("StreamSpecification")); got != `{"StreamViewType":"NEW_AND_OLD_IMAGES"}` {
@@ -164,8 +178,44 @@ func TestDirectory(t *testing.T) {
 	if d := cmp.Diff([]string{"eu-west-1", "us-east-1"}, regions); d != "" {
 		t.Errorf("replicas (-want +got):\n%s", d)
 	}
-	env := a["us-1/core"].one(t, "AWS::Lambda::Function").at("Environment", "Variables").(map[string]any)
-	if env["CELLWALL_DIRECTORY"] != "arn:aws:dynamodb:us-east-1:111111111111:table/orders-directory" || env["CELLWALL_DIRECTORY_REGION"] != "us-east-1" {
-		t.Errorf("a cell beside a replica reads %v in %v", env["CELLWALL_DIRECTORY"], env["CELLWALL_DIRECTORY_REGION"])
+}
+
+// TestBesideAReplica: the router reads the replica, and asks the home region where its network leads there;
+// its role and its environment name the same tables.
+func TestBesideAReplica(t *testing.T) {
+	const (
+		replica = "arn:aws:dynamodb:us-east-1:111111111111:table/orders-directory"
+		home    = "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory"
+	)
+	for name, c := range map[string]struct {
+		cells func(*fleet.Fleet)
+		home  string
+	}{"own network": {abroad, ""}, "network with a way out": {withWayOut, home}} {
+		t.Run(name, func(t *testing.T) {
+			core := synth(t, sample(t, c.cells))["us-1/core"]
+			variables := core.one(t, "AWS::Lambda::Function").at("Environment", "Variables").(map[string]any)
+			env, err := routerenv.Parse(func(name string) string { v, _ := variables[name].(string); return v })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if env.Directory != replica || env.DirectoryRegion != "us-east-1" || env.HomeRegion != "eu-west-1" || env.Home != c.home || !env.Replica() {
+				t.Errorf("the router reads %q in %q, of the home %q in %q", env.Directory, env.DirectoryRegion, env.Home, env.HomeRegion)
+			}
+			want := []string{replica}
+			if c.home != "" {
+				want = append(want, c.home)
+			}
+			var got []string
+			for _, p := range core.of("AWS::IAM::Policy") {
+				for _, s := range statements(t, p.at("PolicyDocument")) {
+					if slices.Contains(s.Action, "dynamodb:GetItem") {
+						got = append(got, s.Resource...)
+					}
+				}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("tables that the router's role may read (-want +got):\n%s", d)
+			}
+		})
 	}
 }

@@ -58,7 +58,11 @@ func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	if p.fleet.Shard.Queue != nil {
 		role.AddToPolicy(allow([]string{"sqs:GetQueueUrl", "sqs:SendMessage"}, p.arn("sqs", queuePattern(p.names))))
 	}
-	role.AddToPolicy(allow([]string{"dynamodb:GetItem"}, directoryARN(p.fleet, p.directoryRegion())))
+	tables := []string{directoryARN(p.fleet, p.directoryRegion())}
+	if asksHome(p.fleet, p.cell) {
+		tables = append(tables, directoryARN(p.fleet, p.fleet.Directory.Region))
+	}
+	role.AddToPolicy(allow([]string{"dynamodb:GetItem"}, tables...))
 
 	// Lambda itself attaches the function to the network in the role's name. None of these actions
 	// can be narrowed to a resource that exists before the function does; the denial keeps them from

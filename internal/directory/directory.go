@@ -86,10 +86,18 @@ type Directory struct {
 }
 
 // Open checks the format of what the home keeps. It writes nothing: the first AddCell marks an empty home
-// as a directory. ErrNewer when this version is too old to understand it.
+// as a directory. ErrNewer when this version is too old to understand it. A Lagging home that does not
+// answer consistently is asked again without that, so that whoever reads a replica starts while the home
+// region is down.
 func Open(ctx context.Context, home Home) (*Directory, error) {
 	d := &Directory{home: home}
 	r, err := d.read(ctx, Strong, formatKey)
+	if _, lagging := home.(Lagging); err != nil && lagging && ctx.Err() == nil {
+		var relaxedErr error
+		if r, relaxedErr = d.read(ctx, Relaxed, formatKey); relaxedErr == nil {
+			err = nil
+		}
+	}
 	if err != nil || r.Version == 0 {
 		return d, err
 	}

@@ -145,7 +145,11 @@ func decodeTopology(r Record) (Topology, error) {
 
 // Topology returns one version of a cell's topology. ErrUnknownTopology when there is none.
 func (d *Directory) Topology(ctx context.Context, cell string, version uint64) (Topology, error) {
-	r, err := d.read(ctx, Strong, topologyKey(cell, version))
+	return d.topology(ctx, Strong, cell, version)
+}
+
+func (d *Directory) topology(ctx context.Context, c Consistency, cell string, version uint64) (Topology, error) {
+	r, err := d.read(ctx, c, topologyKey(cell, version))
 	switch {
 	case err != nil:
 		return Topology{}, fmt.Errorf("cell %q, topology %d: %w", cell, version, err)

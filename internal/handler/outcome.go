@@ -8,10 +8,12 @@ import (
 )
 
 // LogOutcome returns an observer that writes one line for each request that did not go as it should:
-// one that a shard failed, or that the router refused. Those that a shard answered at once leave no line.
+// one that a shard failed, that the router refused, or for which a part of the directory did not answer.
+// Those that a shard answered at once leave no line.
 func LogOutcome(log *slog.Logger) func(routing.Outcome) {
 	return func(o routing.Outcome) {
-		if o.Err == nil && len(o.Attempts) == 1 && o.Attempts[0].Err == nil && o.Status < 500 {
+		looked := o.ReplicaErr == nil && o.HomeErr == nil
+		if o.Err == nil && looked && len(o.Attempts) == 1 && o.Attempts[0].Err == nil && o.Status < 500 {
 			return
 		}
 		attempts := make([]any, len(o.Attempts))
@@ -29,6 +31,15 @@ func LogOutcome(log *slog.Logger) func(routing.Outcome) {
 		line := []any{"tenant", o.Tenant, "status", o.Status, "attempts", attempts}
 		if o.Err != nil {
 			line = append(line, "err", o.Err.Error())
+		}
+		if o.MayBeStale {
+			line = append(line, "mayBeStale", true)
+		}
+		if o.ReplicaErr != nil {
+			line = append(line, "replicaErr", o.ReplicaErr.Error())
+		}
+		if o.HomeErr != nil {
+			line = append(line, "homeErr", o.HomeErr.Error())
 		}
 		log.Log(context.Background(), level, "request", line...)
 	}

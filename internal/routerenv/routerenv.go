@@ -14,14 +14,21 @@ import (
 // Environment is a router function's configuration. How the cell places its tenants is no part of it: that
 // is published beside the directory.
 type Environment struct {
-	Service         string          // CELLWALL_SERVICE
-	Cell            string          // CELLWALL_CELL
-	Claim           string          // CELLWALL_TENANT_CLAIM: the claim that names the tenant
-	KeySecret       string          // CELLWALL_KEY_SECRET: name of the secret with the placement keys
-	Directory       string          // CELLWALL_DIRECTORY: name or ARN of the directory's table
-	DirectoryRegion string          // CELLWALL_DIRECTORY_REGION
-	Routes          []routing.Route // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
+	Service         string // CELLWALL_SERVICE
+	Cell            string // CELLWALL_CELL
+	Claim           string // CELLWALL_TENANT_CLAIM: the claim that names the tenant
+	KeySecret       string // CELLWALL_KEY_SECRET: name of the secret with the placement keys
+	Directory       string // CELLWALL_DIRECTORY: name or ARN of the directory's table that is read
+	DirectoryRegion string // CELLWALL_DIRECTORY_REGION: where that lies
+	HomeRegion      string // CELLWALL_DIRECTORY_HOME_REGION: where the directory is written
+	// Home is the table there, by name or ARN, to ask when a replica will not do; empty where the table that is
+	// read is that one, or where there is no way to it. CELLWALL_DIRECTORY_HOME.
+	Home   string
+	Routes []routing.Route // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
 }
+
+// Replica says whether the table that is read is a replica of the one in the home region.
+func (e Environment) Replica() bool { return e.DirectoryRegion != e.HomeRegion }
 
 // Parse reads the environment. It reports every variable that is missing or wrong, by name.
 func Parse(getenv func(string) string) (Environment, error) {
@@ -33,6 +40,11 @@ func Parse(getenv func(string) string) (Environment, error) {
 		KeySecret:       p.text("CELLWALL_KEY_SECRET"),
 		Directory:       p.text("CELLWALL_DIRECTORY"),
 		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),
+		HomeRegion:      p.text("CELLWALL_DIRECTORY_HOME_REGION"),
+		Home:            getenv("CELLWALL_DIRECTORY_HOME"),
+	}
+	if e.Home != "" && !e.Replica() {
+		p.fault("CELLWALL_DIRECTORY_HOME", "is %q: the table that is read is in the home region %s itself; leave it out", e.Home, e.HomeRegion)
 	}
 	p.json("CELLWALL_ROUTES", &e.Routes, `a list such as [{"path":"/*","via":"lambda"}]`)
 	if len(p.faults) > 0 {

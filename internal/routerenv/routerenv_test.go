@@ -14,7 +14,8 @@ var variables = map[string]string{
 	"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id",
 	"CELLWALL_KEY_SECRET": "cellwall/orders/eu-1/placement-key",
 	"CELLWALL_DIRECTORY":  "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", "CELLWALL_DIRECTORY_REGION": "eu-west-1",
-	"CELLWALL_ROUTES": `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
+	"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
+	"CELLWALL_ROUTES":                `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 }
 
 func getenv(m map[string]string) func(string) string {
@@ -28,11 +29,38 @@ func TestParse(t *testing.T) {
 	}
 	want := Environment{
 		Service: "orders", Cell: "eu-1", Claim: "tenant_id", KeySecret: "cellwall/orders/eu-1/placement-key",
-		Directory: "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", DirectoryRegion: "eu-west-1",
+		Directory: "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", DirectoryRegion: "eu-west-1", HomeRegion: "eu-west-1",
 		Routes: []routing.Route{{Path: "/jobs/*", Via: "queue"}, {Path: "/*", Via: "lambda"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+}
+
+// TestReplicas: which table is read, and which is asked when that will not do.
+func TestReplicas(t *testing.T) {
+	const home = "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory"
+	for name, test := range map[string]struct {
+		region, home string
+		replica, ok  bool
+	}{
+		"in the home region":                {"eu-west-1", "", false, true},
+		"beside a replica":                  {"us-east-1", home, true, true},
+		"beside a replica, with no way out": {"us-east-1", "", true, true},
+		"home twice":                        {"eu-west-1", home, false, false},
+	} {
+		m := maps.Clone(variables)
+		m["CELLWALL_DIRECTORY_REGION"], m["CELLWALL_DIRECTORY_HOME"] = test.region, test.home
+		e, err := Parse(getenv(m))
+		if !test.ok {
+			if err == nil || !strings.HasPrefix(err.Error(), "CELLWALL_DIRECTORY_HOME ") {
+				t.Errorf("%s: %+v, %v", name, e, err)
+			}
+			continue
+		}
+		if err != nil || e.Replica() != test.replica || e.Home != test.home {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
 	}
 }
 

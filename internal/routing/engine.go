@@ -12,18 +12,23 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// Config is what an Engine is made of. All but the last four fields are needed.
+// Config is what an Engine is made of. All but the last five fields are needed.
 type Config struct {
 	Cell       string               // the cell that this router belongs to
-	Directory  Directory            // asked for every request
-	Topologies Topologies           // asked once for each version that an entry names
+	Directory  Directory            // consistent; asked for every request, or when the replica will not do
+	Topologies Topologies           // asked once for each version that an entry names, after the replica
 	Keys       directory.Keys       // asked once for each topology that computes a subset
 	Routes     []Route              // the first that matches wins
 	Transports map[string]Transport // by Route.Via
 	Timeout    time.Duration        // for one request, both attempts together
 
+	// Replica is asked first where it is not nil, as in a region that is not the directory's home. See the
+	// package's rules for what its word is good for.
+	Replica Replica
+
 	// LookUp is the time for one reading of an entry, of a topology or of a key, 1 s by default. A directory
-	// that hangs must not hold what other requests wait for.
+	// that hangs must not hold what other requests wait for. A replica and its home have that time each for an
+	// entry, and together for a topology.
 	LookUp time.Duration
 
 	Now     func() time.Time // default time.Now
@@ -42,6 +47,12 @@ type Outcome struct {
 	Status   int // as answered to the client
 	Attempts []Attempt
 	Err      error // why the engine itself refused or gave up; nil when a shard's answer was passed on
+
+	// MayBeStale says that the tenant's entry was a replica's word, which the home region did not confirm.
+	MayBeStale bool
+	// ReplicaErr and HomeErr are why the replica, or the home region behind it, did not answer when it was
+	// asked for the entry.
+	ReplicaErr, HomeErr error
 }
 
 // Attempt is one sending to one shard.
@@ -152,7 +163,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 	order = order[1:]
 	if first.misdirected() {
 		// The shard knows better where the tenant lives. Only a higher epoch is news.
-		if fresh, err := s.read(ctx); err == nil && fresh.Epoch > entry.Epoch {
+		if fresh, err := s.follow(ctx); err == nil && fresh.Epoch > entry.Epoch {
 			if refusal = s.admit(fresh); refusal != nil {
 				return refusal
 			}
@@ -168,16 +179,9 @@ func (s *serving) serve(ctx context.Context) *Response {
 	return s.answer(s.attempt(ctx, entry, order[0], false))
 }
 
-// read asks the directory for the tenant's entry, for as long as one look-up may take.
-func (s *serving) read(ctx context.Context) (directory.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.LookUp)
-	defer cancel()
-	return s.config.Directory.Get(ctx, s.out.Tenant)
-}
-
 // look reads the tenant's entry, and refuses whoever is not served here.
 func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
-	entry, err := s.read(ctx)
+	entry, err := s.entry(ctx)
 	switch {
 	case errors.Is(err, directory.ErrNotFound):
 		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here", err)

@@ -11,7 +11,11 @@
 //  3. Health orders the members and never removes one.
 //  4. A request is sent at most twice, the second time to another member, and only when its method is
 //     idempotent (RFC 9110, section 9.2.2) and its way no queue, or the first attempt provably had no effect.
-//  5. Nothing that a client sends reaches a shard under a cellwall-* header, and no answer tells a client
+//  5. Of what a replica of the directory says, only a tenant that is served here, or suspended, is taken as
+//     it is. Before the engine refuses a tenant that the replica does not know or sees in another cell, one
+//     that is placing or moving, one that a shard refused, or one whose topology the replica does not have,
+//     it asks the home region. While that does not answer, the replica's word stands, and is marked.
+//  6. Nothing that a client sends reaches a shard under a cellwall-* header, and no answer tells a client
 //     which shard gave it.
 package routing
 
@@ -65,7 +69,8 @@ var ErrNotSent = errors.New("request was not sent")
 // ErrTooLarge marks a request that is larger than its transport carries.
 var ErrTooLarge = errors.New("request is too large")
 
-// Directory is what the engine needs of the directory.
+// Directory is what the engine needs of the directory. directory.ErrNotFound when it does not know the
+// tenant; any other error says that it did not answer.
 type Directory interface {
 	Get(ctx context.Context, tenant string) (directory.Entry, error)
 }
@@ -75,4 +80,10 @@ type Directory interface {
 // none.
 type Topologies interface {
 	Topology(ctx context.Context, cell string, version uint64) (directory.Topology, error)
+}
+
+// Replica is a copy of the directory and of the topologies that is near and may be behind.
+type Replica interface {
+	Directory
+	Topologies
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awslambda "github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -47,17 +48,15 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	aws, err := config.LoadDefaultConfig(ctx)
+	settings, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	keys, err := secretkey.Open(ctx, secretsmanager.NewFromConfig(aws, secretkey.AtStart), env.KeySecret)
+	keys, err := secretkey.Open(ctx, secretsmanager.NewFromConfig(settings, secretkey.AtStart), env.KeySecret)
 	if err != nil {
 		return nil, err
 	}
-	// Reading an entry or a topology is one GetItem, which is all that the router's role may do.
-	table := dynamodb.NewFromConfig(aws, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
-	entries, err := directory.Open(ctx, dynamodir.New(table, env.Directory))
+	entries, replica, err := openDirectory(ctx, settings, env)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +65,15 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 		Cell:       env.Cell,
 		Directory:  entries,
 		Topologies: entries,
+		Replica:    replica,
 		Keys:       func(ctx context.Context, _, version string) ([]byte, error) { return keys.Key(ctx, version) },
 		Routes:     env.Routes,
 		Transports: map[string]routing.Transport{
-			routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(aws, shardlambda.Once),
+			routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(settings, shardlambda.Once),
 				func(shard string) string { return cell.Shard(shard).WorkerAlias() }),
 			routing.ViaHTTP: shardhttp.New(
 				func(shard string) (string, error) { return "http://" + cell.Shard(shard).Host(), nil }, http.Header{}),
-			routing.ViaQueue: shardqueue.New(sqs.NewFromConfig(aws, shardqueue.Once),
+			routing.ViaQueue: shardqueue.New(sqs.NewFromConfig(settings, shardqueue.Once),
 				func(shard string) string { return cell.Shard(shard).Queue() }),
 		},
 		Timeout: timeout,
@@ -83,4 +83,26 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 		return nil, err
 	}
 	return handler.NewGateway(engine, env.Claim, log), nil
+}
+
+// openDirectory opens the directory and, where the table that is read is one, the replica of it. Reading an
+// entry or a topology is one GetItem, which is all that the router's role may do.
+func openDirectory(ctx context.Context, settings aws.Config, env routerenv.Environment) (*directory.Directory, routing.Replica, error) {
+	table := func(name, region string) *dynamodir.Table {
+		return dynamodir.New(dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region }), name)
+	}
+	local := table(env.Directory, env.DirectoryRegion)
+	if !env.Replica() {
+		d, err := directory.Open(ctx, local)
+		return d, nil, err
+	}
+	var home *dynamodir.Table
+	if env.Home != "" {
+		home = table(env.Home, env.HomeRegion)
+	}
+	d, err := directory.Open(ctx, dynamodir.NewReplica(home, local))
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, d.Nearby(), nil
 }

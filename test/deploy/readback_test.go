@@ -103,7 +103,7 @@ func (w *world) directory(t *testing.T) {
 	for _, i := range table.GlobalSecondaryIndexes {
 		indexes[*i.IndexName] = fmt.Sprintf("%s, projects %s", schema(i.KeySchema), i.Projection.ProjectionType)
 	}
-	want := map[string]string{names.FirstIndex: "i1 HASH, sk RANGE, projects ALL", names.SecondIndex: "i2 HASH, sk RANGE, projects ALL"}
+	want := map[string]string{names.FirstIndex: "i1 HASH, pk RANGE, projects ALL", names.SecondIndex: "i2 HASH, pk RANGE, projects ALL"}
 	if diff := cmp.Diff(want, indexes); diff != "" {
 		t.Errorf("indexes of the directory (-want +got):\n%s", diff)
 	}

@@ -59,16 +59,15 @@ func namedTableIn(t *testing.T, account, region, called string) string {
 	s := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS}
 	}
-	key := func(hash string) []types.KeySchemaElement {
-		return []types.KeySchemaElement{
-			{AttributeName: &hash, KeyType: types.KeyTypeHash}, {AttributeName: aws.String(names.SortKey), KeyType: types.KeyTypeRange}}
+	key := func(hash, sort string) []types.KeySchemaElement {
+		return []types.KeySchemaElement{{AttributeName: &hash, KeyType: types.KeyTypeHash}, {AttributeName: &sort, KeyType: types.KeyTypeRange}}
 	}
 	index := func(name, hash string) types.GlobalSecondaryIndex {
-		return types.GlobalSecondaryIndex{IndexName: &name, KeySchema: key(hash), Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}}
+		return types.GlobalSecondaryIndex{IndexName: &name, KeySchema: key(hash, names.PartitionKey), Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}}
 	}
 	client := dynamodb.NewFromConfig(emulator.Config(t, account, region))
 	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: name, BillingMode: types.BillingModePayPerRequest, KeySchema: key(names.PartitionKey),
+		TableName: name, BillingMode: types.BillingModePayPerRequest, KeySchema: key(names.PartitionKey, names.SortKey),
 		AttributeDefinitions:   []types.AttributeDefinition{s(names.PartitionKey), s(names.SortKey), s(names.FirstIndexKey), s(names.SecondIndexKey)},
 		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{index(names.FirstIndex, names.FirstIndexKey), index(names.SecondIndex, names.SecondIndexKey)},
 		StreamSpecification:    &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages},

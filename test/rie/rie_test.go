@@ -90,7 +90,8 @@ func routerVariables() map[string]string {
 		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id",
 		"CELLWALL_KEY_SECRET": cell.PlacementKey(),
 		"CELLWALL_DIRECTORY":  names.ForFleet("orders").DirectoryTable(), "CELLWALL_DIRECTORY_REGION": "eu-west-1",
-		"CELLWALL_ROUTES": `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
+		"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
+		"CELLWALL_ROUTES":                `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 	}
 }
 

@@ -6,12 +6,15 @@
 //	v           N  version
 //	op          S  operation that put it last
 //	body        S  JSON
-//	i1, i2      S  values of the two indexes; an item without one is not in that index
+//	i1, i2      S  values of the two indexes, each after its record's family and '#', so that a listing reads
+//	               its own family alone; an item without one is not in that index
 //	n:<counter> N  counters
 //
-// Both indexes have i1 or i2 as partition key, sk as sort key, and project everything (names.FirstIndex,
-// names.SecondIndex). The feed of changes is the table's stream, which has to show new and old images.
-// The table may hold other items; they are left alone.
+// Both indexes have i1 or i2 as partition key, pk as sort key, and project everything (names.FirstIndex,
+// names.SecondIndex). One value of an index may be that of every tenant: a sort key of which there are as
+// many lets DynamoDB split it when it is busy, while the sort key of the table, which all entries share, would
+// hold it in one partition for good. The feed of changes is the table's stream, which has to show new and old
+// images. The table may hold other items; they are left alone.
 //
 // # Cost
 //
@@ -101,7 +104,7 @@ func WithStreams(s Streams) Option { return func(t *Table) { t.streams = s } }
 func WithAttempts(n int) Option { return func(t *Table) { t.attempts = max(1, n) } }
 
 // New returns the directory in a table of the client's region, given by name or, when it is another
-// account's, by ARN.
+// account's, by ARN. That is its home region: where the table is a replica, see NewReplica.
 func New(client Client, table string, options ...Option) *Table {
 	t := &Table{client: client, name: table, attempts: retry.DefaultMaxAttempts}
 	for _, o := range options {

@@ -50,7 +50,7 @@ func TestItem(t *testing.T) {
 	write(t, f.open(), "op-1", put)
 	want := item{
 		"pk": str("TENANT#acme"), "sk": str("ENTRY"), "v": number[uint64](1), "op": str("op-1"), "body": str(`{"a":1}`),
-		"i1": str("CELL#eu-1"), "n:load": number[int64](-3),
+		"i1": str("ENTRY#CELL#eu-1"), "n:load": number[int64](-3),
 	}
 	if diff := cmp.Diff(want, f.items[put.Key], exported); diff != "" {
 		t.Errorf("item (-want +got):\n%s", diff)
@@ -60,7 +60,7 @@ func TestItem(t *testing.T) {
 func TestDamagedItemsAreNoRecords(t *testing.T) {
 	k := entryKey("p")
 	for name, value := range map[string]types.AttributeValue{
-		"v": number[uint64](0), "op": nil, "body": number[uint64](1), "i1": number[uint64](1), "n:load": str("1"), "n:x": &types.AttributeValueMemberN{Value: "1.5"},
+		"v": number[uint64](0), "op": nil, "body": number[uint64](1), "i1": number[uint64](1), "i2": str("x"), "n:load": str("1"), "n:x": &types.AttributeValueMemberN{Value: "1.5"},
 	} {
 		f := newFake(t)
 		put := directory.Put(k, 0, []byte(`1`), "x")
@@ -458,42 +458,54 @@ func TestListGoesOnInItsFamilyOnly(t *testing.T) {
 	}
 }
 
-// What a replica answers comes from there, and is called stale; everything else from the home region.
-func TestReplica(t *testing.T) {
-	home, local := newFake(t), newFake(t)
-	r := NewReplica(home.open(), local.open())
-	write(t, r, "op", directory.Put(entryKey("p"), 0, []byte(`1`), "x"))
-	versions := map[directory.Consistency]uint64{}
-	for _, c := range []directory.Consistency{directory.Strong, directory.Relaxed} {
-		records, err := r.Read(t.Context(), c, entryKey("p"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		versions[c] = records[0].Version
-	}
-	if versions[directory.Strong] != 1 || versions[directory.Relaxed] != 0 { // nothing was replicated yet
-		t.Errorf("versions %v", versions)
-	}
-	if r.MayBeStale(directory.Strong) || !r.MayBeStale(directory.Relaxed) {
-		t.Error("the replica does not say what may be stale")
-	}
-	for name, c := range map[string]struct {
-		r     directory.Range
-		there int
-	}{
-		"part": {directory.Range{Family: "ENTRY", Part: "p"}, 1}, "family": {directory.Range{Family: "ENTRY"}, 1},
-		"index": {directory.Range{Family: "ENTRY", Index: directory.First, Value: "x"}, 0},
-	} {
-		if records, err := r.List(t.Context(), c.r, directory.Key{}, 5); err != nil || len(records) != c.there {
-			t.Errorf("%s: %d records, %v; want %d", name, len(records), err, c.there)
+// Records of one part under one value, of one family and of others, are each listed once, whatever the pages.
+func TestManyOfAPartUnderOneValue(t *testing.T) {
+	f := newFake(t)
+	home := f.open()
+	want := map[directory.Key]bool{}
+	for i := range 7 {
+		for _, part := range []string{"p", "q"} {
+			k := directory.Key{Part: part, Sort: fmt.Sprintf("LOG#%d", i)}
+			write(t, home, "op", directory.Put(k, 0, nil, "BY#ana"))
+			write(t, home, "op", directory.Put(directory.Key{Part: part, Sort: fmt.Sprintf("ACCESS#%d", i)}, 0, nil, "BY#ana"))
+			want[k] = true
 		}
 	}
-	_, cursor, err := r.Changes(t.Context(), "", 1)
-	if err != nil {
-		t.Fatal(err)
+	for _, limit := range []int{1, 2, 3, 5, 100} {
+		f.calls = nil
+		seen, after, n := map[directory.Key]bool{}, directory.Key{}, limit
+		for n == limit {
+			records, err := home.List(t.Context(), directory.Range{Family: "LOG", Index: directory.First, Value: "BY#ana"}, after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range records {
+				if seen[r.Key] {
+					t.Errorf("limit %d: %v is listed twice", limit, r.Key)
+				}
+				seen[r.Key], after = true, r.Key
+			}
+			n = len(records)
+		}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+		if most := len(want)/min(limit, f.page) + len(want)/limit + 2; len(f.calls) > most {
+			t.Errorf("limit %d: %d requests, want at most %d: other families are read, too", limit, len(f.calls), most)
+		}
 	}
-	write(t, local.open(), "op", directory.Put(entryKey("q"), 0, nil)) // as replication does
-	if records, _, err := r.Changes(t.Context(), cursor, 1); err != nil || len(records) != 1 {
-		t.Errorf("the replica's feed: %d records, %v", len(records), err)
+}
+
+// An index value has to leave room for the family.
+func TestLongIndexValues(t *testing.T) {
+	f := newFake(t)
+	put := func(n int) error {
+		return f.open().Write(t.Context(), directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(entryKey("p"), 0, nil, strings.Repeat("i", n))}})
+	}
+	if err := put(2048 - len("ENTRY#") + 1); !errors.Is(err, directory.ErrTooLarge) || len(f.calls) > 0 {
+		t.Errorf("2049 bytes with the family: %v, after requests %v", err, f.calls)
+	}
+	if err := put(2048 - len("ENTRY#")); err != nil {
+		t.Errorf("2048 bytes with the family: %v", err)
 	}
 }

@@ -34,6 +34,12 @@ func itemKey(k directory.Key) item {
 
 func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
+// maxIndexValue is the longest value of an index's partition key, in bytes (DynamoDB quotas).
+const maxIndexValue = 2048
+
+// indexValue is what an item has in an index that lists its record of this family under the value.
+func indexValue(family, value string) types.AttributeValue { return str(family + "#" + value) }
+
 func number[N uint64 | int64](n N) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: fmt.Sprint(n)}
 }
@@ -45,7 +51,7 @@ func decode(it item) (directory.Record, error) {
 	r := directory.Record{Key: d.key(), Version: d.version(), Operation: d.str(operationAttr), Body: []byte(d.str(bodyAttr))}
 	for i, index := range indexes {
 		if _, ok := it[index.attr]; ok {
-			r.Index[i] = d.str(index.attr)
+			r.Index[i] = d.indexValue(index.attr, r.Family())
 		}
 	}
 	for name := range it {
@@ -81,6 +87,14 @@ func (d *decoder) str(name string) string {
 		return ""
 	}
 	return s.Value
+}
+
+func (d *decoder) indexValue(name, family string) string {
+	value, ok := strings.CutPrefix(d.str(name), family+"#")
+	if !ok || value == "" {
+		d.fail(name, "a value after "+family+"#")
+	}
+	return value
 }
 
 func (d *decoder) key() directory.Key {
@@ -140,6 +154,11 @@ func (e *expression) value(v types.AttributeValue) string {
 	return ref
 }
 
+// between says that an attribute lies within two bounds, or on one of them.
+func (e *expression) between(attribute, low, high string) string {
+	return e.name(attribute) + " BETWEEN " + e.value(str(low)) + " AND " + e.value(str(high))
+}
+
 // express says an operation in DynamoDB's language. A pure condition has no update.
 func express(o directory.Op, operation string) *expression {
 	e := &expression{}
@@ -173,7 +192,7 @@ func (e *expression) put(o directory.Op, operation string) {
 	set(bodyAttr, str(string(o.Body)))
 	for i, index := range indexes {
 		if o.Index[i] != "" {
-			set(index.attr, str(o.Index[i]))
+			set(index.attr, indexValue(o.Family(), o.Index[i]))
 		} else if o.Expect != 0 {
 			e.remove = append(e.remove, e.name(index.attr))
 		}

@@ -15,8 +15,8 @@ import (
 const maxPage = 1000
 
 // List implements directory.Home. A listing by part or of a whole family is consistent; one by an index
-// is not, since DynamoDB's are not. Its order is that of Sort, within a part and within a value of an
-// index; beyond that it is the table's, by a hash.
+// is not, since DynamoDB's are not. Its order is that of Sort within a part, and that of Part within a value
+// of an index; beyond that it is DynamoDB's.
 func (t *Table) List(ctx context.Context, r directory.Range, after directory.Key, limit int) ([]directory.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -78,25 +78,28 @@ func (t *Table) part(r directory.Range, after directory.Key, limit int) func(con
 	if after.Part > r.Part || low > high {
 		return nil
 	}
-	return t.query(&dynamodb.QueryInput{ConsistentRead: aws.Bool(true)}, names.PartitionKey, r.Part, low, high, limit+1) // and the one that is left out
+	e := expression{}
+	condition := e.name(names.PartitionKey) + " = " + e.value(str(r.Part)) + " AND " + e.between(names.SortKey, low, high)
+	in := &dynamodb.QueryInput{ConsistentRead: aws.Bool(true), KeyConditionExpression: &condition}
+	return t.query(in, e, limit+1) // and the one that is left out
 }
 
-// index queries one value of an index, on from where a record is or was.
+// index queries one value of an index, on from where a record is or was. Several records of one part may
+// have the value; the index keeps them in an order by the rest of the table's key, which every start has
+// with it.
 func (t *Table) index(r directory.Range, after directory.Key, limit int) func(context.Context, item) ([]item, item, error) {
-	index := indexes[r.Index-1]
-	in := &dynamodb.QueryInput{IndexName: &index.name}
+	index, value, e := indexes[r.Index-1], indexValue(r.Family, r.Value), expression{}
+	condition := e.name(index.attr) + " = " + e.value(value)
+	in := &dynamodb.QueryInput{IndexName: &index.name, KeyConditionExpression: &condition}
 	if after != (directory.Key{}) {
 		in.ExclusiveStartKey = itemKey(after)
-		in.ExclusiveStartKey[index.attr] = str(r.Value)
+		in.ExclusiveStartKey[index.attr] = value
 	}
-	return t.query(in, index.attr, r.Value, r.Family, afterFamily(r.Family), limit)
+	return t.query(in, e, limit)
 }
 
-func (t *Table) query(in *dynamodb.QueryInput, attr, value, low, high string, limit int) func(context.Context, item) ([]item, item, error) {
-	e := expression{}
+func (t *Table) query(in *dynamodb.QueryInput, e expression, limit int) func(context.Context, item) ([]item, item, error) {
 	in.TableName, in.Limit = &t.name, int32Of(min(limit, maxPage))
-	in.KeyConditionExpression = aws.String(e.name(attr) + " = " + e.value(str(value)) + " AND " +
-		e.name(names.SortKey) + " BETWEEN " + e.value(str(low)) + " AND " + e.value(str(high)))
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
 	return func(ctx context.Context, start item) ([]item, item, error) {
 		if start != nil {
@@ -113,12 +116,11 @@ func (t *Table) query(in *dynamodb.QueryInput, attr, value, low, high string, li
 // family scans the table.
 func (t *Table) family(r directory.Range, after directory.Key, limit int) func(context.Context, item) ([]item, item, error) {
 	e := expression{}
-	sort := e.name(names.SortKey)
 	in := &dynamodb.ScanInput{
 		TableName: &t.name, ConsistentRead: aws.Bool(true), Limit: int32Of(min(limit, maxPage)),
-		FilterExpression:         aws.String(sort + " BETWEEN " + e.value(str(r.Family)) + " AND " + e.value(str(afterFamily(r.Family)))),
-		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		FilterExpression: aws.String(e.between(names.SortKey, r.Family, afterFamily(r.Family))),
 	}
+	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
 	if after != (directory.Key{}) {
 		in.ExclusiveStartKey = itemKey(after)
 	}

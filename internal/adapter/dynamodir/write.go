@@ -40,6 +40,11 @@ func (t *Table) Write(ctx context.Context, b directory.Batch) error {
 		if o.Put && !utf8.Valid(o.Body) {
 			return fmt.Errorf("%w: the body of record %v is no UTF-8", directory.ErrInvalid, o.Key)
 		}
+		for _, value := range o.Index {
+			if n := len(o.Family()) + 1 + len(value); n > maxIndexValue {
+				return fmt.Errorf("%w: record %v has an index value of %d bytes, its family included; at most %d", directory.ErrTooLarge, o.Key, n, maxIndexValue)
+			}
+		}
 	}
 	send := t.transaction(b)
 	if o := b.Ops[0]; len(b.Ops) == 1 && o.Put && o.Expect != directory.AnyVersion {

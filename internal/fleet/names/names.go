@@ -31,7 +31,7 @@ const (
 
 // FirstIndex and SecondIndex are the two global secondary indexes of the directory's table, and
 // FirstIndexKey and SecondIndexKey the attributes, both strings, that are their partition keys. Their
-// sort key is SortKey.
+// sort key is PartitionKey.
 const (
 	FirstIndex     = "first"
 	SecondIndex    = "second"
