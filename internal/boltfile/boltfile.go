@@ -24,17 +24,33 @@ const heads = 2
 var (
 	// ErrLocked means that another process has the file open. Nothing was changed.
 	ErrLocked = errors.New("another process has it open")
-	// ErrDamaged means that the file is not whole, or is none of bbolt's. Nothing was changed.
+	// ErrDamaged means that the file is not whole, or is none of bbolt's. From Open, nothing was changed.
 	ErrDamaged = errors.New("the file is damaged: put a copy of it back")
+	// ErrNoFile means that the path is that of a folder, or of something else that is no file.
+	ErrNoFile = errors.New("it is no file")
 )
 
-// Open opens the file at path and creates it, readable by its owner only, when there is none. prepare is
-// given the open file before anybody else, and what it meets of a damaged one comes back as an error, too;
-// with an error, the file is closed again. ErrLocked, ErrDamaged, or what prepare returns.
+// Open opens the file at path, which is there. prepare is given the open file before anybody else; with an
+// error, the file is closed again. fs.ErrNotExist, ErrNoFile, ErrLocked, ErrDamaged, or what prepare returns.
 //
 // The list of free pages is kept in the file: without it bbolt would read the whole file on opening, on a
 // goroutine on which nobody could take up its panic.
-func Open(path string, prepare func(*bbolt.DB) error) (db *bbolt.DB, err error) {
+func Open(path string, prepare func(*DB) error) (*DB, error) {
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return nil, err
+	case info.Mode().IsRegular() && info.Size() == 0:
+		return nil, fmt.Errorf("%w: it has 0 bytes", ErrDamaged)
+	}
+	return openOrMake(path, prepare)
+}
+
+// Create is Open, but makes a file that is not there, or that has 0 bytes, readable by its owner only.
+func Create(path string, prepare func(*DB) error) (*DB, error) {
+	return openOrMake(path, prepare)
+}
+
+func openOrMake(path string, prepare func(*DB) error) (db *DB, err error) {
 	// bbolt maps the file into memory and trusts what it finds there: a page that lacks is a fault, not an
 	// error, and one that makes no sense a panic.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -46,9 +62,11 @@ func Open(path string, prepare func(*bbolt.DB) error) (db *bbolt.DB, err error) 
 	if err := whole(path); err != nil {
 		return nil, err
 	}
-	if db, err = open(path, false); err != nil {
+	bolt, err := open(path, false)
+	if err != nil {
 		return nil, err
 	}
+	db = &DB{bolt: bolt}
 	if err := prepare(db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -59,11 +77,15 @@ func Open(path string, prepare func(*bbolt.DB) error) (db *bbolt.DB, err error) 
 // what lacks.
 func whole(path string) error {
 	switch info, err := os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0: // a new one is made
-		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // a new one is made
 	case err != nil:
 		return err
-	case info.Mode().IsRegular() && info.Size() < heads*int64(os.Getpagesize()):
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w, but a %s", ErrNoFile, kind(info.Mode()))
+	case info.Size() == 0:
+		return nil
+	case info.Size() < heads*int64(os.Getpagesize()):
 		return fmt.Errorf("%w: it was cut off after %d bytes", ErrDamaged, info.Size())
 	}
 	db, err := open(path, true)
@@ -80,16 +102,18 @@ func whole(path string) error {
 	return errors.Join(err, db.Close())
 }
 
+func kind(m fs.FileMode) string {
+	if m.IsDir() {
+		return "folder"
+	}
+	return "device or pipe"
+}
+
 // open is bbolt.Open with its errors made ours.
 func open(path string, readOnly bool) (*bbolt.DB, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType, ReadOnly: readOnly})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, ErrLocked
 	}
-	for _, broken := range []error{bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch} {
-		if errors.Is(err, broken) {
-			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-	}
-	return db, err
+	return db, damaged(err)
 }

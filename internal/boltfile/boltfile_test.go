@@ -17,7 +17,7 @@ import (
 var bucket = []byte("b")
 
 // look makes the bucket, or reads all of it.
-func look(db *bbolt.DB) error {
+func look(db *DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(bucket)
 		if err != nil {
@@ -31,7 +31,7 @@ func look(db *bbolt.DB) error {
 func filled(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.db")
-	db, err := Open(path, look)
+	db, err := Create(path, look)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func filled(t *testing.T) []byte {
 			t.Fatal(err)
 		}
 	}
-	return boltfiletest.Used(t, db)
+	return boltfiletest.Used(t, db.Bolt())
 }
 
 func TestOpenRefusesAFileThatWasCutOff(t *testing.T) {
@@ -103,7 +103,7 @@ func TestOpenRefusesWhatIsNoDatabase(t *testing.T) {
 
 func TestAnErrorOfPrepareClosesTheFile(t *testing.T) {
 	path, errNo := filepath.Join(t.TempDir(), "f.db"), errors.New("no")
-	if _, err := Open(path, func(*bbolt.DB) error { return errNo }); !errors.Is(err, errNo) {
+	if _, err := Create(path, func(*DB) error { return errNo }); !errors.Is(err, errNo) {
 		t.Fatal(err)
 	}
 	db, err := Open(path, look)
@@ -118,7 +118,7 @@ const heldEnv = "BOLTFILE_TEST_HOLD"
 
 func TestOpenRefusesAFileOfAnotherProcess(t *testing.T) {
 	if path := os.Getenv(heldEnv); path != "" {
-		if _, err := Open(path, look); err != nil {
+		if _, err := Create(path, look); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("open")

@@ -134,7 +134,7 @@ func cellHeadroom(f *directoryFlags) *cobra.Command {
 		Long: `Show what each cell, or those named, was measured to stand, what is kept free, what its tenants reserved,
 and what is left for new ones. With --json each line is an object. Rates are in requests per second.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(cmd.Context(), func(d *desk) error {
+			return f.read(cmd.Context(), func(d *desk) error {
 				var reports []cellReport
 				if len(args) == 0 {
 					cells, err := d.Cells(cmd.Context())

@@ -225,7 +225,7 @@ func TestADamagedFileIsSaid(t *testing.T) {
 
 func TestANewerDirectoryIsRefused(t *testing.T) {
 	o := newOffice(t)
-	home, err := boltdir.Open("d.db")
+	home, err := boltdir.Create("d.db")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cellwall.dev/cellwall/internal/adapter/boltdir"
-	"cellwall.dev/cellwall/internal/adapter/boltitems"
 	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell"
@@ -27,16 +25,14 @@ const (
 	directoryAWS   = "aws"
 )
 
-// holdsSuffix names the file beside a directory's file that says which shards hold whom.
-const holdsSuffix = ".holds"
-
 // directoryFlags are the flags of every command over the directory.
 type directoryFlags struct {
 	*app
 	directory, stateDir, keyFile string
 	roleName                     string
 	by, because, operation       string
-	create                       bool // a file that is not there is made
+	create                       bool // a directory's file that is not there is made
+	holdAnew                     bool // a file of who holds whom that is not there is made, for whoever fills it
 }
 
 // register adds the flags to a command and those below it.
@@ -62,6 +58,8 @@ type desk struct {
 	operation string
 	at        time.Time
 	close     func() error
+	reads     bool     // no tenant, cell or topology is changed, or whoever changes them says how to go on
+	files     []string // that the directory lies in, or that it is opened with
 }
 
 // keyed refuses, before anything is done, what needs a placement key, without one.
@@ -84,6 +82,14 @@ func (f *directoryFlags) with(ctx context.Context, do func(*desk) error) (err er
 	defer func() { err = errors.Join(err, d.close()) }()
 	err = do(d)
 	return d.explain(err)
+}
+
+// read is with for a command that changes no tenant, cell or topology, or says by itself how to go on.
+func (f *directoryFlags) read(ctx context.Context, do func(*desk) error) error {
+	return f.with(ctx, func(d *desk) error {
+		d.reads = true
+		return do(d)
+	})
 }
 
 func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
@@ -140,7 +146,7 @@ func (f *directoryFlags) home(ctx context.Context, d *desk) (directory.Home, dir
 	case directoryAWS:
 		return f.awsHome(ctx, d)
 	}
-	return f.fileHome(d)
+	return f.fileHome(ctx, d)
 }
 
 // localHome is the directory of the running local cell, through its store process.
@@ -171,34 +177,6 @@ func (f *directoryFlags) localHome(d *desk) (directory.Home, directory.Keys, err
 	}
 	d.where = "the local cell in " + state.String()
 	return home, func(_ context.Context, cell, version string) ([]byte, error) { return state.Key(cell, version) }, nil
-}
-
-// fileHome is a directory in a file of its own, without shards: who holds whom is in a file beside it. Only
-// commands that add cells make a new one.
-func (f *directoryFlags) fileHome(d *desk) (directory.Home, directory.Keys, error) {
-	if _, err := os.Stat(f.directory); errors.Is(err, fs.ErrNotExist) && !f.create {
-		return nil, nil, hint(usagef("--directory %s: there is no such file", f.directory), "cellwall cell open makes a new directory there; otherwise --directory is local, aws or a file that is there")
-	}
-	home, err := boltdir.Open(f.directory)
-	if err != nil {
-		return nil, nil, fileError(err)
-	}
-	items, err := boltitems.Open(f.directory + holdsSuffix)
-	if err != nil {
-		return nil, nil, fileError(errors.Join(err, home.Close()))
-	}
-	d.holder, d.where = items.Holds(), f.directory
-	d.close = func() error { return errors.Join(home.Close(), items.Close()) }
-	return home, nil, nil
-}
-
-// fileError gives an error of opening a file its exit status, and says who may have a locked one.
-func fileError(err error) error {
-	err = directoryError(err)
-	if errors.Is(err, boltfile.ErrLocked) {
-		return hint(err, "a local cell that runs has it, or another cellwall command: use --directory local while the cell runs, and otherwise wait until the command has ended")
-	}
-	return err
 }
 
 // change is the change of this command line. Its parts that need an operation of their own name them.
@@ -236,10 +214,16 @@ func (d *desk) explain(err error) error {
 		return hint(usagef("%w", err), "give the cell's placement key with --key-file FILE")
 	}
 	explained := directoryError(err)
-	if exit := (*exitError)(nil); !errors.As(explained, &exit) {
-		return hint(err, "whether it was done is not known; the same command with --operation %s finishes it, or finds it done", quote(d.operation))
+	if exit := (*exitError)(nil); errors.As(explained, &exit) {
+		return explained
 	}
-	return explained
+	switch {
+	case errors.Is(err, boltfile.ErrDamaged):
+		return err // it says what to do
+	case d.reads:
+		return hint(err, "nothing was changed; the same command may be given again")
+	}
+	return hint(err, "whether it was done is not known; the same command with --operation %s finishes it, or finds it done", quote(d.operation))
 }
 
 // refusals are the errors of the directory and of its file that have an exit status, with what to do next

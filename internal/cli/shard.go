@@ -40,7 +40,7 @@ looked is kept in the record that tenant history --operator prints.`,
 				return usagef("%q is no shard: write CELL/SHARD, as eu-1/s07", args[0])
 			}
 			ctx := cmd.Context()
-			return f.with(ctx, func(d *desk) error {
+			return f.read(ctx, func(d *desk) error {
 				if _, err := d.Cell(ctx, cell); err != nil {
 					return err
 				}

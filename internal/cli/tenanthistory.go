@@ -45,7 +45,7 @@ kept in the same record. With --json each line is an object, with the entry befo
 			if (len(args) == 1) == (operator != "") {
 				return usagef("name a tenant, or an operator with --operator, and not both")
 			}
-			return f.with(cmd.Context(), func(d *desk) error {
+			return f.read(cmd.Context(), func(d *desk) error {
 				var events []event
 				var err error
 				if operator != "" {

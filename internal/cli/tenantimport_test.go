@@ -28,7 +28,7 @@ func TestTenantImport(t *testing.T) {
 	if s := o.show("a,b"); s.Entry.State != directory.Suspended || s.Entry.Size != "whale" || len(s.Held) != 3 {
 		t.Errorf("a,b: %+v", s)
 	}
-	if s := o.show("pinned"); !slices.Equal(s.Entry.Pins, []string{"s02", "s01"}) || s.Subset[0].Shard != "s02" || !s.Subset[0].Holds {
+	if s := o.show("pinned"); !slices.Equal(s.Entry.Pins, []string{"s02", "s01"}) || s.Subset[0].Shard != "s02" || !*s.Subset[0].Holds {
 		t.Errorf("pinned: %+v", s)
 	}
 	if got := lines[cellReport](o, o.must("cell", "headroom", "--json"))[0]; got.Reserved != 3500 || got.Tenants != 3 {
@@ -245,7 +245,7 @@ func TestTenantExport(t *testing.T) {
 	}
 	before := o.must("tenant", "list", "--json")
 	for _, name := range []string{"all.csv", "all.jsonl"} {
-		if err := os.Remove("d.db"); err != nil {
+		if err := errors.Join(os.Remove("d.db"), os.Remove("d.db"+holdsSuffix)); err != nil {
 			t.Fatal(err)
 		}
 		o.must("cell", "open", "eu-1", "--capacity", "100")

@@ -53,7 +53,7 @@ The subset of a tenant that is not pinned needs the placement key; without it th
 looked is kept in the record that tenant history prints.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(cmd.Context(), func(d *desk) error {
+			return f.read(cmd.Context(), func(d *desk) error {
 				s, err := d.show(cmd.Context(), args[0])
 				if err != nil {
 					return err
@@ -232,7 +232,7 @@ listing, in the record that tenant history --operator prints.`,
 			if state != "" && !slices.Contains(states, directory.State(state)) {
 				return usagef("--state %q: want one of %v", state, states)
 			}
-			return f.with(ctx, func(d *desk) error {
+			return f.read(ctx, func(d *desk) error {
 				what := []string{"tenant list"}
 				pages := func(after string, limit int) ([]directory.Entry, error) { return d.List(ctx, after, limit) }
 				switch {

@@ -52,7 +52,7 @@ func topologyShow(f *directoryFlags) *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
-			return f.with(ctx, func(d *desk) error {
+			return f.read(ctx, func(d *desk) error {
 				if _, err := d.Cell(ctx, args[0]); err != nil {
 					return err
 				}

@@ -60,7 +60,7 @@ kept in the record that tenant history --operator prints.`,
 				}
 				file = &filePopulationOf{tenants.tenants}
 			}
-			return f.with(ctx, func(d *desk) error {
+			return f.read(ctx, func(d *desk) error {
 				a, b, err := f.compared(ctx, d, &p, args[0], from, to)
 				if err != nil {
 					return err

@@ -34,7 +34,7 @@ func (d Dir) admit(ctx context.Context, p Plan, tenants []string) (admitted Admi
 			admitted, err = Admitted{}, fmt.Errorf("%w: %s or %s: %v", ErrDamaged, d.file(fileDirectory), d.file(fileItems), cause)
 		}
 	}()
-	home, err := boltdir.Open(d.file(fileDirectory))
+	home, err := boltdir.Create(d.file(fileDirectory))
 	if err != nil {
 		return Admitted{}, damaged(err)
 	}
@@ -43,7 +43,7 @@ func (d Dir) admit(ctx context.Context, p Plan, tenants []string) (admitted Admi
 	if err != nil {
 		return Admitted{}, err
 	}
-	items, err := boltitems.Open(d.file(fileItems))
+	items, err := boltitems.Create(d.file(fileItems))
 	if err != nil {
 		return Admitted{}, damaged(err)
 	}

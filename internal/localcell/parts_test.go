@@ -221,7 +221,7 @@ func TestCounting(t *testing.T) {
 }
 
 func TestStoreSecretsHaveTheirScope(t *testing.T) {
-	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+	items, err := boltitems.Create(filepath.Join(t.TempDir(), "items.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 }
 
 func TestTheStoreWritesNothingTooLate(t *testing.T) {
-	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+	items, err := boltitems.Create(filepath.Join(t.TempDir(), "items.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestTheStoreWritesNothingTooLate(t *testing.T) {
 // tenant.
 func TestShardsOverTheStoresAddress(t *testing.T) {
 	shardkittest.Run(t, func(t *testing.T) shardkittest.Shard {
-		items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+		items, err := boltitems.Create(filepath.Join(t.TempDir(), "items.db"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func newDisk(t *testing.T) *disk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, err := boltitems.Open(filepath.Join(t.TempDir(), "items.db"))
+	items, err := boltitems.Create(filepath.Join(t.TempDir(), "items.db"))
 	if err != nil {
 		t.Fatal(err)
 	}

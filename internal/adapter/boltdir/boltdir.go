@@ -8,12 +8,15 @@
 //  3. Shared: batches that come while the disk is busy are written by one transaction and share its fsync.
 //     Each is decided by itself, in the order of arrival.
 //  4. Versioned: a file of a layout that this version does not know is refused and left as it is.
+//  5. Calm: what is damaged in the file, found in whichever operation, is an error that is
+//     boltfile.ErrDamaged, and not the end of the process.
 package boltdir
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -47,18 +50,33 @@ func recordsBucket(family string) []byte { return []byte(recordsPrefix + family)
 
 // Dir is a directory.Home on a bbolt file.
 type Dir struct {
-	db     *bbolt.DB
+	db     *boltfile.DB
 	writer *writer
 	pages  *boltpages.Window // what imports and listings have touched
 }
 
 var _ directory.Home = (*Dir)(nil)
 
-// Open opens the directory at path and creates it, readable by its owner only, when there is none. One
-// process has the file open at a time. directory.ErrNewer when a newer version of cellwall wrote it,
-// boltfile.ErrLocked and boltfile.ErrDamaged.
+// Open opens the directory at path, which is there. One process has the file open at a time.
+// directory.ErrNewer when a newer version of cellwall wrote it, fs.ErrNotExist, and the errors of boltfile.
 func Open(path string) (*Dir, error) {
-	db, err := boltfile.Open(path, prepare)
+	db, err := boltfile.Open(path, known)
+	return start(path, db, err)
+}
+
+// Create is Open, but makes an empty directory, readable by its owner only, where there is no file, and of a
+// file that was left without anything when it was made.
+func Create(path string) (*Dir, error) {
+	db, err := boltfile.Create(path, func(db *boltfile.DB) error {
+		if err := known(db); !errors.Is(err, errNone) {
+			return err
+		}
+		return mark(db)
+	})
+	return start(path, db, err)
+}
+
+func start(path string, db *boltfile.DB, err error) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the directory %s: %w", path, err)
 	}
@@ -66,8 +84,11 @@ func Open(path string) (*Dir, error) {
 	return &Dir{db, startWriter(db, pages), pages}, nil
 }
 
-// prepare checks the layout of a file, or marks an empty one. It writes to no other.
-func prepare(db *bbolt.DB) error {
+// errNone is the error of a file that has nothing in it.
+var errNone = fmt.Errorf("%w: it holds no directory", boltfile.ErrDamaged)
+
+// known checks the layout of a file, and writes nothing.
+func known(db *boltfile.DB) error {
 	var found string
 	err := db.View(func(tx *bbolt.Tx) error {
 		switch meta := tx.Bucket(metaBucket); {
@@ -75,6 +96,11 @@ func prepare(db *bbolt.DB) error {
 			found = string(meta.Get(layoutKey))
 		case tx.Bucket(oldBucket) != nil:
 			found = "1"
+		default:
+			if first, _ := tx.Cursor().First(); first != nil {
+				return fmt.Errorf("%w, or it is another's: it has %q and no directory", boltfile.ErrDamaged, first)
+			}
+			return errNone
 		}
 		return nil
 	})
@@ -82,16 +108,18 @@ func prepare(db *bbolt.DB) error {
 		return err
 	}
 	switch n, err := strconv.Atoi(found); {
-	case found == "":
 	case err != nil:
-		return fmt.Errorf("its layout is %q, which is no number: the file is damaged or not cellwall's", found)
+		return fmt.Errorf("%w: its layout is %q, which is no number", boltfile.ErrDamaged, found)
 	case n > layout:
 		return fmt.Errorf("%w: it has layout %d, this version knows layouts up to %d: install the newer version", directory.ErrNewer, n, layout)
 	case n < layout:
 		return fmt.Errorf("it has layout %d, of a version before the first release, which is no longer read: move the file away and import the tenants anew", n)
-	default:
-		return nil
 	}
+	return nil
+}
+
+// mark makes an empty file a directory.
+func mark(db *boltfile.DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{metaBucket, feedBucket, indexBuckets[0], indexBuckets[1]} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
@@ -219,7 +247,11 @@ func listed(tx *bbolt.Tx, r directory.Range, prefix, key, value []byte) (directo
 	if err != nil {
 		return directory.Record{}, err
 	}
-	return get(tx, k)
+	found, err := get(tx, k)
+	if err == nil && found.Version == 0 { // both are written by one transaction
+		err = fmt.Errorf("%w: an index names record %v, which is not there", boltfile.ErrDamaged, k)
+	}
+	return found, err
 }
 
 // Changes implements directory.Home. The feed reaches back feedLength changes at least.

@@ -21,7 +21,7 @@ import (
 
 func open(t testing.TB, path string) *Dir {
 	t.Helper()
-	d, err := Open(path)
+	d, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestFileIsItsOwnersOnly(t *testing.T) {
 func TestSecondOpenIsRefused(t *testing.T) {
 	path := file(t)
 	open(t, path)
-	if d, err := Open(path); err == nil {
+	if d, err := Create(path); err == nil {
 		d.Close()
 		t.Error("two have the file open")
 	}
@@ -91,7 +91,7 @@ func TestOpenRefusesAnotherFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("tenant,load\nacme,1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := Open(path); err == nil {
+	if d, err := Create(path); err == nil {
 		d.Close()
 		t.Error("a CSV file was opened as a directory")
 	}
@@ -123,7 +123,7 @@ func TestVersioned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := Open(path)
+		d, err := Create(path)
 		if err == nil {
 			d.Close()
 			t.Errorf("%s: opened", name)

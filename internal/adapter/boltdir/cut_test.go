@@ -18,7 +18,7 @@ func TestOpenRefusesAFileThatWasCutOff(t *testing.T) {
 		}
 	}
 	d.writer.stop()
-	boltfiletest.Cut(t, boltfiletest.Used(t, d.db), boltfile.ErrDamaged, func(path string) error {
+	boltfiletest.Cut(t, boltfiletest.Used(t, d.db.Bolt()), boltfile.ErrDamaged, func(path string) error {
 		d, err := Open(path)
 		if err == nil {
 			err = d.Close()

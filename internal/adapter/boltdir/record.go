@@ -3,13 +3,13 @@ package boltdir
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"go.etcd.io/bbolt"
 
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -24,7 +24,7 @@ func escape(b []byte, s string) []byte {
 	return append(b, 0, 1)
 }
 
-var errKey = errors.New("a key of the directory's file is damaged")
+var errKey = fmt.Errorf("%w: a key makes no sense", boltfile.ErrDamaged)
 
 // unescape reads what escape wrote, and returns what follows it.
 func unescape(b []byte) (s string, rest []byte, err error) {
@@ -162,12 +162,21 @@ func encode(r directory.Record) []byte {
 	return append(b, r.Body...)
 }
 
+// maxValue is more than any value has, in bytes. What a damaged page says to be longer is not copied.
+const maxValue = 2 * directory.MaxRecord
+
 // decode reads what encode wrote, and copies it: bbolt's memory is gone after the transaction.
 func decode(k directory.Key, value []byte) (directory.Record, error) {
+	if len(value) > maxValue {
+		return directory.Record{}, fmt.Errorf("%w: its record %v has %d bytes", boltfile.ErrDamaged, k, len(value))
+	}
 	p := parser{rest: value}
 	r := directory.Record{Key: k, Version: p.number(), Operation: p.text()}
 	r.Index = [2]string{p.text(), p.text()}
-	if n := p.number(); n > 0 && n <= uint64(len(value)) {
+	switch n := p.number(); {
+	case n > uint64(len(p.rest)): // each takes two bytes at least
+		p.bad = true
+	case n > 0:
 		r.Counters = make(map[string]int64, n)
 		for range n {
 			name := p.text()
@@ -175,7 +184,7 @@ func decode(k directory.Key, value []byte) (directory.Record, error) {
 		}
 	}
 	if p.bad || r.Version == 0 {
-		return directory.Record{}, fmt.Errorf("the directory's record %v is damaged", k)
+		return directory.Record{}, fmt.Errorf("%w: its record %v makes no sense", boltfile.ErrDamaged, k)
 	}
 	r.Body = bytes.Clone(p.rest)
 	return r, nil

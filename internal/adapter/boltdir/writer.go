@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/boltpages"
 	"cellwall.dev/cellwall/internal/directory"
 )
@@ -21,7 +22,7 @@ var errClosed = errors.New("the directory is closed")
 
 // writer writes batches, those that wait together by one transaction.
 type writer struct {
-	db      *bbolt.DB
+	db      *boltfile.DB
 	pages   *boltpages.Window
 	queue   chan *pending
 	closing chan struct{}
@@ -37,7 +38,7 @@ type pending struct {
 	done  chan struct{}
 }
 
-func startWriter(db *bbolt.DB, pages *boltpages.Window) *writer {
+func startWriter(db *boltfile.DB, pages *boltpages.Window) *writer {
 	w := &writer{db: db, pages: pages, queue: make(chan *pending, maxShared), closing: make(chan struct{}), ended: make(chan struct{})}
 	go w.run()
 	return w
@@ -147,8 +148,14 @@ func (w *writer) share(all []*pending) (decided int) {
 		}
 		return nil
 	})
+	if errors.Is(err, errNothing) {
+		err = nil
+	}
+	if err != nil && decided == 0 { // no transaction began, and none will for those that wait
+		decided = len(all)
+	}
 	for _, p := range all[:decided] {
-		if err != nil && !errors.Is(err, errNothing) {
+		if err != nil {
 			p.err = err
 		}
 		close(p.done)

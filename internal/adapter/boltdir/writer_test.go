@@ -27,7 +27,7 @@ func TestATransactionIsEndedWhenItIsFull(t *testing.T) {
 	d.writer.stop() // from here on, this test writes
 	w := &writer{db: d.db, pages: d.pages}
 	nodes := func() int64 {
-		stats := d.db.Stats()
+		stats := d.db.Bolt().Stats()
 		return stats.TxStats.GetNodeCount()
 	}
 	transactions := func(all []*pending) (n int) {

@@ -24,6 +24,9 @@ import (
 // MaxList is the most keys in one List.
 const MaxList = 1000
 
+// maxValue is more than any value has, in bytes. What a damaged page says to be longer is not copied.
+const maxValue = 2 * shardkit.MaxValue
+
 // maxGroup is the most writes in one transaction, which is full earlier when they lie scattered: see
 // boltpages.Full.
 const maxGroup = 1024
@@ -39,7 +42,7 @@ var itemBucket = []byte("items")
 
 // Items is the store. It is safe for concurrent use.
 type Items struct {
-	db     *bbolt.DB
+	db     *boltfile.DB
 	pages  boltpages.Window // what writes and listings of holdings have touched
 	writes chan write
 	stop   chan struct{} // closed by Close
@@ -54,10 +57,31 @@ type write struct {
 	done  chan error // has room for one
 }
 
-// Open opens the store at path and creates it, readable by its owner only, when there is none. One process
-// has the file open at a time. boltfile.ErrLocked and boltfile.ErrDamaged.
+// Open opens the store at path, which is there. One process has the file open at a time. fs.ErrNotExist, and
+// the errors of boltfile.
 func Open(path string) (*Items, error) {
-	db, err := boltfile.Open(path, prepare)
+	db, err := boltfile.Open(path, func(db *boltfile.DB) error {
+		if err := known(db); err != nil {
+			return err
+		}
+		return prepare(db) // what came with later versions
+	})
+	return start(path, db, err)
+}
+
+// Create is Open, but makes an empty store, readable by its owner only, where there is no file, and of a file
+// that was left without anything when it was made.
+func Create(path string) (*Items, error) {
+	db, err := boltfile.Create(path, func(db *boltfile.DB) error {
+		if err := known(db); err != nil && !errors.Is(err, errNone) {
+			return err
+		}
+		return prepare(db)
+	})
+	return start(path, db, err)
+}
+
+func start(path string, db *boltfile.DB, err error) (*Items, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
@@ -66,8 +90,24 @@ func Open(path string) (*Items, error) {
 	return s, nil
 }
 
-// prepare makes the buckets of a new file.
-func prepare(db *bbolt.DB) error {
+// errNone is the error of a file that has nothing in it.
+var errNone = fmt.Errorf("%w: it holds no store", boltfile.ErrDamaged)
+
+// known refuses a file that is no store, and writes nothing.
+func known(db *boltfile.DB) error {
+	return db.View(func(tx *bbolt.Tx) error {
+		if tx.Bucket(itemBucket) != nil && tx.Bucket(holdsBucket) != nil {
+			return nil
+		}
+		if first, _ := tx.Cursor().First(); first != nil {
+			return fmt.Errorf("%w, or it is another's: it has %q and no store", boltfile.ErrDamaged, first)
+		}
+		return errNone
+	})
+}
+
+// prepare makes the buckets that are not there.
+func prepare(db *boltfile.DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{itemBucket, holdsBucket, leftBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
@@ -155,6 +195,9 @@ func (s *Items) Get(ctx context.Context, tenant, sk string) (value []byte, found
 	}
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if v := tx.Bucket(itemBucket).Get(key(tenant, sk)); v != nil {
+			if len(v) > maxValue {
+				return fmt.Errorf("%w: an item has %d bytes", boltfile.ErrDamaged, len(v))
+			}
 			value, found = append([]byte{}, v...), true
 		}
 		return nil
@@ -253,6 +296,9 @@ func (s *Items) commitSome(group []write) (made int) {
 		}
 		return nil
 	})
+	if err != nil && made == 0 { // no transaction began, and none will for those that wait
+		made = len(group)
+	}
 	for i, w := range group[:made] {
 		if err != nil && refused[i] == nil {
 			refused[i] = fmt.Errorf("write to the store: %w", err)
@@ -260,6 +306,19 @@ func (s *Items) commitSome(group []write) (made int) {
 		w.done <- refused[i]
 	}
 	return made
+}
+
+// HoldsAny says whether any shard holds anybody.
+func (s *Items) HoldsAny(ctx context.Context) (any bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		first, _ := tx.Bucket(holdsBucket).Cursor().First()
+		any = first != nil
+		return nil
+	})
+	return any, err
 }
 
 // Held says whether the shard holds the tenant, as Holds does.

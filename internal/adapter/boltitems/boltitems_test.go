@@ -20,7 +20,7 @@ import (
 
 func open(t *testing.T, path string) *Items {
 	t.Helper()
-	s, err := Open(path)
+	s, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestGroupsShareACommit(t *testing.T) {
 	s := opened(t)
 	put(t, s, "acme", "first", "v") // and have it held
 	pages := func() int64 {
-		stats := s.db.Stats()
+		stats := s.db.Bolt().Stats()
 		return stats.TxStats.GetWrite()
 	}
 	before := pages()
@@ -218,7 +218,7 @@ func TestGroupsShareACommit(t *testing.T) {
 }
 
 func BenchmarkPut(b *testing.B) {
-	s, err := Open(filepath.Join(b.TempDir(), "store.db"))
+	s, err := Create(filepath.Join(b.TempDir(), "store.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestAWriteThatNobodyWaitsForIsLeftOut(t *testing.T) {
 
 func TestHolderContract(t *testing.T) {
 	directorytest.Holder(t, func(t *testing.T) directory.Holder {
-		s, err := Open(filepath.Join(t.TempDir(), "items.db"))
+		s, err := Create(filepath.Join(t.TempDir(), "items.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestHolderContract(t *testing.T) {
 // TestHoldManySkipsNone gives holdings of which some are there already, higher.
 func TestHoldManySkipsNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "items.db")
-	s, err := Open(path)
+	s, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestOpenRefusesAFileThatWasCutOff(t *testing.T) {
 	}
 	close(s.stop)
 	<-s.ended
-	boltfiletest.Cut(t, boltfiletest.Used(t, s.db), boltfile.ErrDamaged, func(path string) error {
+	boltfiletest.Cut(t, boltfiletest.Used(t, s.db.Bolt()), boltfile.ErrDamaged, func(path string) error {
 		s, err := Open(path)
 		if err == nil {
 			err = s.Close()

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
 )
 
@@ -211,7 +212,7 @@ func epochIn(b *bbolt.Bucket, at []byte) (epoch uint64, found bool, err error) {
 
 func decodeEpoch(value []byte) (uint64, error) {
 	if len(value) != 8 {
-		return 0, fmt.Errorf("a holding has %d bytes, not 8: the file is damaged", len(value))
+		return 0, fmt.Errorf("%w: a holding has %d bytes, not 8", boltfile.ErrDamaged, len(value))
 	}
 	return binary.BigEndian.Uint64(value), nil
 }

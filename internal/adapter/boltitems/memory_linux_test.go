@@ -14,7 +14,7 @@ import (
 func TestMemoryIsBounded(t *testing.T) {
 	const tenants, each, bound = 150_000, 5000, 6 << 20
 	path := filepath.Join(t.TempDir(), "items.db")
-	s, err := Open(path)
+	s, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
