@@ -116,7 +116,7 @@ func subsetsOf(tenants []string, subsets placement.Subsets, unplaced *error) ite
 		var buf []int
 		for i, tenant := range tenants {
 			var err error
-			if buf, err = subsets.Append(buf[:0], numberedTenant(i, tenant)); err != nil {
+			if buf, err = subsets.Append(buf[:0], numberedTenant(i, 1, tenant)); err != nil {
 				*unplaced = fmt.Errorf("tenant %s: %w", printable(tenant), err)
 				return
 			}

@@ -113,6 +113,7 @@ var commands = []func(*app) *cobra.Command{
 	fleetCommand,
 	localCommand,
 	placeCommand,
+	planCommand,
 	shardCommand,
 	tenantCommand,
 	topologyCommand,
