@@ -76,3 +76,22 @@ func TestGoRendezvousCannotRemove(t *testing.T) {
 	}()
 	rendezvous.New([]string{"a", "b", "c"}, xxhash.Sum64String).Remove("a")
 }
+
+// The reason to measure dskit's zone awareness only where k is a multiple of the zones: it rounds up.
+func TestRingRoundsUpOverZones(t *testing.T) {
+	c := ringConfig{zoned: true}
+	desc, err := instances(16, c.spread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, stop, err := start(desc, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for k := 1; k <= zones; k++ {
+		if got := r.ShuffleShard("org-000001", k).InstancesCount(); got != zones {
+			t.Errorf("asked for %d the ring gives %d, and not one of each of %d zones", k, got, zones)
+		}
+	}
+}

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 
 // options is what the flags say.
 type options struct {
-	tenants int
+	tenants int // population of every scheme
 	rounds  int // timed passes over all schemes; 0 times nothing
 }
 
@@ -55,13 +56,17 @@ var shapes = []shape{{16, 2}, {16, 3}, {16, 4}, {64, 2}, {64, 3}, {64, 4}, {100,
 
 func run(stdout io.Writer, o options) error {
 	ids := population(o.tenants)
-	writePreamble(stdout, o)
+	out := bufio.NewWriter(stdout)
+	writePreamble(out, o)
 	for _, s := range shapes {
 		rows, err := measure(s, ids, o.rounds)
 		if err != nil {
 			return fmt.Errorf("%d of %d: %w", s.k, s.n, err)
 		}
-		writeTable(stdout, s, rows)
+		writeTable(out, s, rows)
+		if err := out.Flush(); err != nil { // each table when it is there
+			return fmt.Errorf("writing the table: %w", err)
+		}
 	}
 	return nil
 }
@@ -127,7 +132,7 @@ func compare(c contender, s shape, now *subject, ids []string) (*figures, error)
 		overlap: overlapOf(before),
 		zones:   zonesOf(before),
 	}
-	f.growth.relative /= float64(s.k) * float64(grown-s.n) / float64(grown)
+	f.growth.relative /= float64(s.k) * float64(grown-s.n) / float64(grown) // the fair share of what was added
 	f.few = overlapOf(before.first(min(capacity(s), tenants)))
 	return f, nil
 }
