@@ -35,10 +35,13 @@ func utf8Locale(env func(string) string) bool {
 	return false
 }
 
-// bar is a share of 0 to 1. What is more than nothing shows, and what is not all leaves a place empty.
+// barLeast is the least share that shows.
+const barLeast = 0.005
+
+// bar is a share of 0 to 1. What is not all leaves a place empty.
 func (b bars) bar(share float64) string {
 	n := int(math.Round(share * barWidth))
-	if share > 0 {
+	if share >= barLeast {
 		n = max(n, 1)
 	}
 	if share < 1 {

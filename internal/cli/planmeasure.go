@@ -197,14 +197,7 @@ func (m *cellMeasure) failure(failed int) error {
 		}
 		return nil
 	}
-	line := planFailures{
-		Failed: failed, Sets: s.Sets, Of: s.Of, Sampled: s.Sampled, Confidence: s.Confidence,
-		Degraded: ratesOf(s.Degraded, m.c.ids), FullyDown: ratesOf(s.FullyDown, m.c.ids), Lost: ratesOf(s.Lost, m.c.ids), Lose: []planLose{},
-	}
-	for _, l := range s.PerTenant {
-		line.Lose = append(line.Lose, planLose(l))
-	}
-	m.out.Failures = append(m.out.Failures, line)
+	m.out.Failures = append(m.out.Failures, newPlanFailures(s, m.c.ids))
 	if failed == m.failed {
 		m.worst, m.mean = s.Degraded.Tenants.WorstSet, s
 	}

@@ -72,7 +72,8 @@ type planFailures struct {
 	Sets       int         `json:"sets"`
 	Of         float64     `json:"of"`
 	Sampled    bool        `json:"sampled"`
-	Confidence float64     `json:"confidence"`
+	Confidence float64     `json:"confidence"` // of every interval, and of Beyond
+	Beyond     float64     `json:"beyond"`     // share of all failures that may be worse than the worst of those drawn
 	Degraded   planMeasure `json:"degraded"`
 	FullyDown  planMeasure `json:"fullyDown"`
 	Lost       planMeasure `json:"lost"` // capacity, and keys with a home, in tenants
@@ -265,12 +266,21 @@ type planShardState struct {
 	Utilisation float64 `json:"utilisation"`
 }
 
-func ratesOf(m blast.Measured, ids func([]int) []string) planMeasure {
-	one := func(s blast.Summary) planSummary {
+// newPlanFailures is the JSON form of a spread, with shards called as ids says.
+func newPlanFailures(s *blast.Spread, ids func([]int) []string) planFailures {
+	summary := func(s blast.Summary) planSummary {
 		return planSummary{
 			Mean: s.Mean, P50: s.P50.Value, P90: s.P90.Value, P99: s.P99.Value, P99Interval: [2]float64{s.P99.Low, s.P99.High},
 			Worst: s.Worst, WorstShards: ids(s.WorstSet), AtMost: s.AtMost,
 		}
 	}
-	return planMeasure{one(m.Tenants), one(m.Load)}
+	measure := func(m blast.Measured) planMeasure { return planMeasure{summary(m.Tenants), summary(m.Load)} }
+	f := planFailures{
+		Failed: s.Failed, Sets: s.Sets, Of: s.Of, Sampled: s.Sampled, Confidence: s.Confidence, Beyond: s.Beyond,
+		Degraded: measure(s.Degraded), FullyDown: measure(s.FullyDown), Lost: measure(s.Lost), Lose: []planLose{},
+	}
+	for _, l := range s.PerTenant {
+		f.Lose = append(f.Lose, planLose(l))
+	}
+	return f
 }

@@ -18,7 +18,7 @@ type planText struct {
 }
 
 func (r *planReport) print(w io.Writer) error {
-	t, out := &planText{bars: barsFor(w)}, bufio.NewWriter(w)
+	t := &planText{bars: barsFor(w)}
 	t.answer(r)
 	for i := range r.Cells {
 		if !r.Cells[i].Empty {
@@ -26,9 +26,15 @@ func (r *planReport) print(w io.Writer) error {
 		}
 	}
 	t.waves(r)
+	return t.writeTo(w)
+}
+
+// writeTo writes what was printed, without the spaces after the last column of a table.
+func (t *planText) writeTo(w io.Writer) error {
+	out := bufio.NewWriter(w)
 	for text := t.String(); text != ""; {
 		line, rest, _ := strings.Cut(text, "\n")
-		out.WriteString(strings.TrimRight(line, " ") + "\n") // of the last column of a table
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
 		text = rest
 	}
 	return out.Flush()
@@ -225,19 +231,25 @@ func (t *planText) failures(c *planned) {
 				of   planMeasure
 			}{{"degraded", f.Degraded}, {"fully down", f.FullyDown}, {"lost", f.Lost}} {
 				s, n := m.of.Tenants, float64(c.Tenants)
-				names := ""
+				names, byLoad := "", "-"
+				if c.Load > 0 {
+					byLoad = percentage(m.of.Load.Worst / c.Load)
+				}
 				if s.Worst > 0 {
 					names = several(s.WorstShards, 6)
 				}
-				line("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", what, m.name, percentage(s.Worst/n), t.bars.bar(s.Worst/n), percentage(s.Mean/n), percentage(s.P50/n), percentage(s.P99/n), percentage(share(m.of.Load.Worst, c.Load)), names)
+				line("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", what, m.name, percentage(s.Worst/n), t.bars.bar(s.Worst/n), percentage(s.Mean/n), percentage(s.P50/n), percentage(s.P99/n), byLoad, names)
 				what = ""
 			}
 		}
 	})
 	for _, f := range c.Failures {
 		if f.Sampled {
-			t.line("  of %d shards a sample was drawn: means are exact, and no failure degrades more than %s or takes down more than %s", f.Failed,
-				percentage(f.Degraded.Tenants.AtMost/float64(c.Tenants)), percentage(f.FullyDown.Tenants.AtMost/float64(c.Tenants)))
+			d, n := f.Degraded.Tenants, float64(c.Tenants)
+			t.line("  of %d shards a sample was drawn: means are exact; with %s confidence each, the 99th percentile of degraded is %s to %s,", f.Failed,
+				percentage(f.Confidence), percentage(d.P99Interval[0]/n), percentage(d.P99Interval[1]/n))
+			t.line("  and at most %s of all failures are worse than the worst drawn; for certain none degrades more than %s or takes down more than %s",
+				percentage(f.Beyond), percentage(d.AtMost/n), percentage(f.FullyDown.Tenants.AtMost/n))
 		}
 	}
 	lost := "capacity"
