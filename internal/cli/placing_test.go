@@ -56,8 +56,8 @@ func TestPlaceWeightsAndSlots(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want []string }{
 		{with(rendezvous, "--weights", "1,1", "a"), []string{"--weights has 2: want one for each of 4 shards"}},
-		{with(rendezvous, "--weights", "1,1,0,1", "a"), []string{`--weights: "0" is no weight`}},
-		{with(rendezvous, "--weights", "1,1,x,1", "a"), []string{`--weights: "x" is no weight`}},
+		{with(rendezvous, "--weights", "1,1,0,1", "a"), []string{"weight out of range"}},
+		{with(rendezvous, "--weights", "1,1,x,1", "a"), []string{"invalid argument", "decimal"}},
 		{with(rendezvous, "--zones", "a,a", "a"), []string{"--zones a,a: want names, each once"}},
 		{with(rendezvous, "--zones", "a,,b", "a"), []string{"--zones a,,b: want names"}},
 		{with(bounded, "--weights", "1,1,1,1,1,2", "a"), []string{"--weights: bounded/v1 does not weigh shards"}},

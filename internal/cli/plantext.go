@@ -348,6 +348,9 @@ func (t *planText) requests(c *planned) {
 			line("%s\t%d\t%s\t%s\t%s\t%s\t%.3f\t%s\t%s", routerWords(r.Router), r.Retries, percentage(r.Success), percentage(r.SuccessLoad), percentage(r.Worst), grouped(r.Hit), r.Amplified, fullest, percentage(r.Served))
 		}
 	})
+	if c.HomeKeys {
+		t.line("  state.mode is home: what touches state fares as with a router that cannot leave a dead shard")
+	}
 	t.line("  retries come at once, without pacing; attempts: that reach shards, for each request of a tenant with a shard left")
 }
 
@@ -407,7 +410,10 @@ func (t *planText) fairness(c *planned) {
 
 func (t *planText) noise(c *planned) {
 	n := c.Noise
-	t.heading("Noise: what tenants have to do with each other")
+	t.heading("Noise: what tenants have to do with each other, as if subsets were drawn from all there are")
+	if c.MaxShared != nil {
+		t.line("  %s promises more: no two tenants share more than %d of their shards", c.Scheme, *c.MaxShared)
+	}
 	var parts []string
 	for i, p := range n.Overlap {
 		parts = append(parts, fmt.Sprintf("%d: %s", i, percentage(p)))
@@ -442,6 +448,9 @@ func (t *planText) zones(c *planned) {
 		t.line("  every shard has its fair share of the tenants")
 	} else {
 		t.line("  zones are unequal, so shards are: %s is to have %.3f times its fair share of the tenants, %s %.3f times", z.MostShard, z.Most, z.LeastShard, z.Least)
+	}
+	if len(z.Growth) == 0 {
+		t.line("  %s takes no single shard more: it grows by a new topology with larger stripes, which places everyone anew", c.Scheme)
 	}
 	for _, g := range z.Growth {
 		why := ""
