@@ -9,7 +9,6 @@ import (
 	"cellwall.dev/cellwall/internal/blast"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
-	"cellwall.dev/cellwall/internal/placement"
 )
 
 // planInput is the tenants of every cell that is planned, and how each is placed.
@@ -59,32 +58,17 @@ func (in *planInput) add(f *fleet.Fleet, cell fleet.Cell, key []byte) (*planCell
 	if c.key = key; key == nil {
 		return c, nil
 	}
-	t, err := described(f, cell, key)
-	if err != nil {
-		return nil, err
-	}
-	c.placers[0], err = t.Placer(key)
-	return c, err
+	return c, c.place(f, key)
 }
 
-// described is the topology that the fleet describes.
-func described(f *fleet.Fleet, cell fleet.Cell, key []byte) (directory.Topology, error) {
-	t := directory.Topology{
-		Cell: cell.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), KeyVersion: "1",
-		KBySize: map[string]int{"": f.Placement.PerTenant}, MaxShared: f.Placement.MaxShared,
-	}
-	for size, s := range f.Placement.Sizes {
-		t.KBySize[size] = s.PerTenant
-	}
-	for _, s := range cell.Shards {
-		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
-	}
-	p, err := t.Placer(key)
+// place makes the placer of what the fleet describes.
+func (c *planCell) place(f *fleet.Fleet, key []byte) error {
+	p, err := described(f, c.Cell).Placer(key)
 	if err != nil {
-		return t, usagef("cell %q: %w", cell.Name, err)
+		return usagef("cell %q: %w", c.Name, err)
 	}
-	t.Slots = p.Slots()
-	return t, nil
+	c.placers[0] = p
+	return nil
 }
 
 // fromFile reads a tenants file and gives each of its tenants to a cell.
@@ -259,11 +243,7 @@ func (c *planCell) prepare(ctx context.Context, d *desk, keys directory.Keys, fl
 			return err
 		}
 		c.key = k
-		t, err := described(fl, c.Cell, k)
-		if err == nil {
-			c.placers[0], err = t.Placer(k)
-		}
-		return err
+		return c.place(fl, k)
 	}
 	t, err := d.Topology(ctx, c.Name, version)
 	if err != nil {

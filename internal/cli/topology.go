@@ -153,15 +153,9 @@ func (p *draft) register(cmd *cobra.Command) {
 
 // next is the topology that comes after the cell's, by the fleet or the file.
 func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *directory.Topology) (directory.Topology, error) {
-	t := directory.Topology{Cell: c.Name, Scheme: placement.Scheme(f.Placement.Scheme), KeyVersion: "1", KBySize: map[string]int{"": f.Placement.PerTenant}}
+	t := described(f, c)
 	if previous != nil {
-		t.KeyVersion, t.MaxShared, t.Slots = previous.KeyVersion, previous.MaxShared, previous.Slots
-	}
-	for size, s := range f.Placement.Sizes {
-		t.KBySize[size] = s.PerTenant
-	}
-	for _, s := range c.Shards {
-		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
+		t.KeyVersion = previous.KeyVersion
 	}
 	if p.file != "" {
 		text, err := os.ReadFile(p.file)
@@ -193,7 +187,36 @@ func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *dire
 			return t, usagef("--without %s: cell %q has no such shard", id, c.Name)
 		}
 	}
+	if p.file == "" { // which says it itself
+		t.Slots = slotsOf(t)
+	}
 	return t, physical(f, c, t)
+}
+
+// described is the first topology of a cell as the fleet describes it.
+func described(f *fleet.Fleet, c fleet.Cell) directory.Topology {
+	t := directory.Topology{
+		Cell: c.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), KeyVersion: "1",
+		KBySize: map[string]int{"": f.Placement.PerTenant}, MaxShared: f.Placement.MaxShared,
+	}
+	for size, s := range f.Placement.Sizes {
+		t.KBySize[size] = s.PerTenant
+	}
+	for _, s := range c.Shards {
+		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
+	}
+	t.Slots = slotsOf(t)
+	return t
+}
+
+// slotsOf is the number of slots that the shards of a topology make, under any key; 0 when the scheme does not
+// place by slot, or takes no such shards, which the topology's check tells.
+func slotsOf(t directory.Topology) uint64 {
+	p, err := t.Placer([]byte{0})
+	if err != nil {
+		return 0
+	}
+	return p.Slots()
 }
 
 // physical refuses a topology that names a shard which the fleet does not have, or two shards that are one.
