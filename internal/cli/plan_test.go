@@ -244,6 +244,21 @@ func TestPlanSchemes(t *testing.T) {
 	}
 }
 
+// Failures that are too many to measure are drawn, and a line is kept only where none of them can break it.
+func TestPlanDrawsFailures(t *testing.T) {
+	fleet := strings.NewReplacer("concurrentFailures: 1", "concurrentFailures: 4", "shards: 7", "shards: 120", "capacityLoss: 50%", "capacityLoss: 100%", "fullyDown: 0%", "fullyDown: 100%").Replace(planFleet)
+	r := planJSON(t, ExitDone, fleet, planTenants(300), "--cell", "eu-1")
+	f := r.Cells[0].Failures[3]
+	line := r.Cells[0].Budget.Lines[0]
+	if !f.Sampled || f.Failed != 4 || f.Sets != planSampling.Sets || f.Degraded.Tenants.AtMost < f.Degraded.Tenants.Worst || line.Found != f.Degraded.Tenants.AtMost/300 || len(line.Worst) != 4 {
+		t.Errorf("%+v, %+v", f, line)
+	}
+	status, out, _ := plan(t, fleet, planTenants(300), "--cell", "eu-1")
+	if status != ExitDone || !strings.Contains(out, "failures were drawn, not all measured") || !strings.Contains(out, "of 4 shards a sample was drawn") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+}
+
 // With a home for state, capacity lost is keys lost; a fan-out says how often it is slow.
 func TestPlanHomeAndFanout(t *testing.T) {
 	fleet := strings.Replace(loose, "  lambda:", "  table: {}\n  state: {mode: home}\n  lambda:", 1) + "routes: [{path: /all, via: lambda, fanout: true}, {path: /*, via: lambda}]\n"

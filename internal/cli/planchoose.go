@@ -124,7 +124,7 @@ func (m *cellMeasure) try(shards, perTenant int) (*planTried, error) {
 		return nil, err
 	}
 	t := &cellMeasure{
-		in: in, f: &f, c: c, p: p, budget: m.budget, failed: min(m.failed, shards), capacity: m.capacity,
+		in: in, f: &f, c: c, p: p, budget: m.budget, sampling: trySampling, failed: min(m.failed, shards), capacity: m.capacity,
 		out: &planned{Kept: true, PerTenant: perTenant},
 	}
 	for _, step := range []func() error{t.budgetFailures, t.load, t.lines} {

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"cellwall.dev/cellwall/internal/blast"
@@ -20,6 +19,9 @@ const (
 
 // planSampling is for failures of which there are too many to measure each.
 var planSampling = blast.Sampling{Seed: 1, Sets: 20_000, Confidence: 0.99}
+
+// trySampling is for what is measured several times over, on one number of shards after another.
+var trySampling = blast.Sampling{Seed: 1, Sets: 1_000, Confidence: 0.99}
 
 // measure plans every cell.
 func (in *planInput) measure(f *fleet.Fleet, sets []namedSet) (*planReport, error) {
@@ -104,6 +106,7 @@ type cellMeasure struct {
 	c        *planCell
 	p        *blast.Population
 	budget   blast.LossBudget
+	sampling blast.Sampling
 	failed   int // the budget's concurrent failures, at most every shard
 	capacity float64
 	out      *planned
@@ -113,7 +116,7 @@ type cellMeasure struct {
 
 func (in *planInput) measureCell(f *fleet.Fleet, c *planCell, sets []namedSet) (*planned, error) {
 	b := f.BudgetOf(c.Cell)
-	m := &cellMeasure{in: in, f: f, c: c, budget: lossBudget(b), failed: min(max(1, b.ConcurrentFailures), len(c.shards))}
+	m := &cellMeasure{in: in, f: f, c: c, budget: lossBudget(b), sampling: planSampling, failed: min(max(1, b.ConcurrentFailures), len(c.shards))}
 	if in.loads {
 		m.capacity = float64(f.Shard.Capacity)
 	}
@@ -161,8 +164,8 @@ func lossBudget(b fleet.Budget) blast.LossBudget {
 }
 
 // spread measures all failures of that many shards, or a sample. It is nil when even that is too much.
-func spread(p *blast.Population, failed int) (*blast.Spread, error) {
-	s, err := p.Failures(failed, planSampling)
+func spread(p *blast.Population, failed int, sampling blast.Sampling) (*blast.Spread, error) {
+	s, err := p.Failures(failed, sampling)
 	if errors.Is(err, blast.ErrTooMany) {
 		return nil, nil
 	}
@@ -187,7 +190,7 @@ func (m *cellMeasure) failures() error {
 func (m *cellMeasure) budgetFailures() error { return m.failure(m.failed) }
 
 func (m *cellMeasure) failure(failed int) error {
-	s, err := spread(m.p, failed)
+	s, err := spread(m.p, failed, m.sampling)
 	if err != nil {
 		return err
 	}
@@ -200,67 +203,6 @@ func (m *cellMeasure) failure(failed int) error {
 	m.out.Failures = append(m.out.Failures, newPlanFailures(s, m.c.ids))
 	if failed == m.failed {
 		m.worst, m.mean = s.Degraded.Tenants.WorstSet, s
-	}
-	return nil
-}
-
-// provision is a capacity with clients and a router of this kind. Without a measured capacity no shard is full.
-func (m *cellMeasure) provision(traffic blast.Traffic) (*blast.Capacity, error) {
-	each := m.capacity
-	if each == 0 {
-		each = blast.MaxLoad
-	}
-	return blast.NewCapacity(m.p, blast.Provision{PerShard: slices.Repeat([]float64{each}, m.p.Shards()), Traffic: traffic})
-}
-
-// load measures what shards carry, now and after the budget's failures, and follows the worst to its end.
-func (m *cellMeasure) load() error {
-	fair := m.p.Fairness()
-	for i, s := range m.c.shards {
-		state := planShardState{ID: s.id, Zone: s.zone, Tenants: int(fair.Tenants.PerShard[i]), Load: fair.Load.PerShard[i]}
-		if m.capacity > 0 {
-			state.Utilisation = state.Load / m.capacity
-		}
-		m.out.Shards = append(m.out.Shards, state)
-	}
-	if m.capacity == 0 || m.failed >= m.p.Shards() {
-		return nil
-	}
-	capacity, err := m.provision(blast.Traffic{})
-	if err != nil {
-		return err
-	}
-	h, err := capacity.Headroom(m.failed, planSampling)
-	if errors.Is(err, blast.ErrTooMany) {
-		fewer := planSampling
-		fewer.Sets = 500
-		h, err = capacity.Headroom(m.failed, fewer)
-	}
-	if err != nil {
-		return err
-	}
-	head := &planHeadroom{
-		Normal: h.Normal, NormalShard: m.c.shards[h.NormalShard].id, Worst: h.Worst, WorstShard: m.c.shards[h.WorstShard].id, WorstFailed: m.c.ids(h.WorstSet),
-		AtMost: h.AtMost, Sampled: h.Sampled, Free: h.Free, Needed: slices.Max(h.Needed), Steps: []planStep{},
-	}
-	m.out.Headroom = head
-	failed := h.WorstSet
-	if h.Normal > 1 { // it begins without a failure
-		failed = nil
-	}
-	cascade, err := capacity.Cascade(failed)
-	if err != nil {
-		return err
-	}
-	if head.Cascades, head.AllFail = cascade.Spreads(failed), cascade.All; !head.Cascades {
-		return nil
-	}
-	for _, s := range cascade.Steps {
-		step := planStep{Failed: m.c.ids(s.Failed), FullyDown: s.Impact.FullyDown, Degraded: s.Impact.Degraded, Most: s.Most}
-		if s.Worst >= 0 {
-			step.Worst = m.c.shards[s.Worst].id
-		}
-		head.Steps = append(head.Steps, step)
 	}
 	return nil
 }
@@ -359,45 +301,6 @@ func (m *cellMeasure) sets(declared []namedSet) error {
 			}
 		}
 		m.out.Sets = append(m.out.Sets, line)
-	}
-	return nil
-}
-
-// requests tells what clients experience, by what the router and they do.
-func (m *cellMeasure) requests() error {
-	for _, traffic := range []blast.Traffic{
-		{Router: blast.Failover}, {Router: blast.Random, Retries: 2}, {Router: blast.Random, Retries: 1}, {Router: blast.Random}, {Router: blast.Sticky, Retries: 2},
-	} {
-		on, err := m.mean.Experience(traffic)
-		if err != nil {
-			return err
-		}
-		worst, err := m.p.Experience(m.worst, traffic)
-		if err != nil {
-			return err
-		}
-		capacity, err := m.provision(traffic)
-		if err != nil {
-			return err
-		}
-		loads, err := capacity.After(m.worst)
-		if err != nil {
-			return err
-		}
-		line := planRequests{
-			Router: traffic.Router.String(), Retries: traffic.Retries, Success: on.SuccessOfTenants, SuccessLoad: on.SuccessOfLoad, Worst: 1,
-			Served: share(loads.Served, m.p.Load()), Amplified: loads.Amplified,
-		}
-		line.Hit, _ = worst.Below(1)
-		for _, o := range worst.Outcomes {
-			if o.Tenants > 0 {
-				line.Worst = math.Min(line.Worst, o.Success)
-			}
-		}
-		if m.capacity > 0 && loads.Worst >= 0 {
-			line.Utilisation = loads.Shards[loads.Worst].Utilisation()
-		}
-		m.out.Requests = append(m.out.Requests, line)
 	}
 	return nil
 }
