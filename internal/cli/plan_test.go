@@ -246,7 +246,7 @@ func TestPlanSchemes(t *testing.T) {
 
 // Failures that are too many to measure are drawn, and a line is kept only where none of them can break it.
 func TestPlanDrawsFailures(t *testing.T) {
-	fleet := strings.NewReplacer("concurrentFailures: 1", "concurrentFailures: 4", "shards: 7", "shards: 120", "capacityLoss: 50%", "capacityLoss: 100%", "fullyDown: 0%", "fullyDown: 100%").Replace(planFleet)
+	fleet := strings.NewReplacer("concurrentFailures: 1", "concurrentFailures: 4", "shards: 7", "shards: 120", "capacityLoss: 50%", "capacityLoss: 100%", "fullyDown: 0%", "fullyDown: 100%", "capacity: 100", "capacity: 100000").Replace(planFleet)
 	r := planJSON(t, ExitDone, fleet, planTenants(300), "--cell", "eu-1")
 	f := r.Cells[0].Failures[3]
 	line := r.Cells[0].Budget.Lines[0]

@@ -246,6 +246,9 @@ func (t *planText) failures(c *planned) {
 				if s.Worst > 0 {
 					names = several(s.WorstShards, 6)
 				}
+				if l := m.of.Load; c.Load > 0 && l.Worst > 0 && !slices.Equal(l.WorstShards, s.WorstShards) {
+					names += "; by load " + several(l.WorstShards, 6)
+				}
 				line("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", what, m.name, percentage(s.Worst/n), t.bars.bar(s.Worst/n), percentage(s.Mean/n), percentage(s.P50/n), percentage(s.P99/n), byLoad, names)
 				what = ""
 			}
