@@ -165,20 +165,56 @@ func TestPlanNamesWhoIsTooBig(t *testing.T) {
 	}
 }
 
+// As many shards as plan found for these tenants keep the budget in the fleet, under the same key.
 func TestPlanFindsShardsForTheseTenants(t *testing.T) {
-	fleet := strings.Replace(planFleet, "degradedTenants: 50%", "degradedTenants: 12%", 1)
-	r := planJSON(t, ExitFound, fleet, planTenants(200), "--cell", "eu-1")
-	ch := r.Cells[0].Choice
-	if line := r.Cells[0].Budget.Lines[0]; line.Kept || line.Over <= 0 || line.Fix == "" || line.Shards <= 7 {
-		t.Errorf("%+v", line)
+	for _, digit := range "0123456789abcdef" {
+		key := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(key, []byte(strings.Repeat(string(digit), 64)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fleet := strings.NewReplacer("degradedTenants: 50%", "degradedTenants: 12%", "  capacity: 100\n", "").Replace(planFleet)
+		r := planJSON(t, ExitFound, fleet, planTenants(200), "--cell", "eu-1", "--key-file", key)
+		ch := r.Cells[0].Choice
+		if line := r.Cells[0].Budget.Lines[0]; line.Kept || line.Over <= 0 || line.Fix == "" || line.Shards <= 7 || r.Cells[0].Kept {
+			t.Errorf("%+v", line)
+		}
+		if !ch.Found || ch.Kept == nil || ch.Kept.Shards < ch.Shards || ch.Larger == "" || ch.Smaller == "" || ch.Fewer == "" {
+			t.Fatalf("%+v", ch)
+		}
+		fleet = strings.Replace(fleet, "shards: 7", fmt.Sprintf("shards: %d", ch.Kept.Shards), 1)
+		fleet = strings.Replace(fleet, "perTenant: 2", fmt.Sprintf("perTenant: %d", ch.Kept.PerTenant), 1)
+		planJSON(t, ExitDone, fleet, planTenants(200), "--cell", "eu-1", "--key-file", key)
 	}
-	if !ch.Found || ch.Kept == nil || ch.Kept.Shards < ch.Shards || ch.Larger == "" || ch.Smaller == "" || ch.Fewer == "" {
-		t.Fatalf("%+v", ch)
+}
+
+// With one shard for each tenant a failed shard takes down who is on it, all of its capacity lost.
+func TestPlanFullyDown(t *testing.T) {
+	r := planJSON(t, ExitFound, strings.Replace(loose, "perTenant: 2", "perTenant: 1", 1), planTenants(50), "--cell", "eu-1")
+	c := r.Cells[0]
+	worst := 0
+	for _, s := range c.Shards {
+		worst = max(worst, s.Tenants)
 	}
-	// As many shards in the fleet keep the budget, under the same key.
-	fleet = strings.Replace(fleet, "shards: 7", fmt.Sprintf("shards: %d", ch.Kept.Shards), 1)
-	fleet = strings.Replace(fleet, "perTenant: 2", fmt.Sprintf("perTenant: %d", ch.Kept.PerTenant), 1)
-	planJSON(t, ExitDone, fleet, planTenants(200), "--cell", "eu-1")
+	if l := c.Budget.Lines[2]; l.Line != "fullyDown" || l.Kept || l.Found != float64(worst)/50 || len(l.Worst) != 1 {
+		t.Errorf("%+v, want %d of 50", l, worst)
+	}
+	if l := c.Budget.Lines[1]; l.Line != "capacityLoss" || l.Kept || l.Found != 1 || l.K != 2 {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestPlanLoadPer(t *testing.T) {
+	for per, seconds := range map[string]float64{"second": 1, "minute": 60, "hour": 3600, "day": 86400, "month": 2592000} {
+		status := ExitFound
+		if 5184000/seconds <= 200 { // which the one that is left of its two shards carries
+			status = ExitDone
+		}
+		r := planJSON(t, status, strings.Replace(loose, "capacity: 100", "capacity: 200", 1), "tenant,load\na,5184000\n", "--cell", "eu-1", "--load-per", per)
+		// Who forgets the period is told.
+		if got := r.Cells[0].Load; got != 5184000/seconds || (len(r.Assumed) > 0) != (per == "second") {
+			t.Errorf("per %s: %v, %q", per, got, r.Assumed)
+		}
+	}
 }
 
 // Who names no cell is dealt as by sign-up; a column cell decides otherwise.
