@@ -187,6 +187,24 @@ func TestPlanFindsShardsForTheseTenants(t *testing.T) {
 	}
 }
 
+// What was tried is what the fleet would be: the same figures, under the same key.
+func TestPlanTriesWhatTheFleetWouldBe(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(keyHex), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tenants := planTenants(60) + "whale,90\norca,250\n"
+	tried := planJSON(t, ExitFound, planFleet, tenants, "--cell", "eu-1", "--key-file", key).Cells[0].Choice.Tried
+	if tried == nil || tried.Kept || len(tried.Broken) != 1 {
+		t.Fatalf("%+v", tried)
+	}
+	fleet := strings.NewReplacer("shards: 7", fmt.Sprintf("shards: %d", tried.Shards), "{perTenant: 2", fmt.Sprintf("{perTenant: %d", tried.PerTenant)).Replace(planFleet)
+	c := planJSON(t, ExitFound, fleet, tenants, "--cell", "eu-1", "--key-file", key).Cells[0]
+	if line := c.Budget.Lines[3]; line.Line != tried.Broken[0].Line || line.Found != tried.Broken[0].Found {
+		t.Errorf("%+v, tried %+v", line, tried.Broken[0])
+	}
+}
+
 // With one shard for each tenant a failed shard takes down who is on it, all of its capacity lost.
 func TestPlanFullyDown(t *testing.T) {
 	r := planJSON(t, ExitFound, strings.Replace(loose, "perTenant: 2", "perTenant: 1", 1), planTenants(50), "--cell", "eu-1")
