@@ -349,6 +349,12 @@ func TestPlanFromADirectory(t *testing.T) {
 	if r.Key != "file" || r.Cells[0].Load != 18 {
 		t.Errorf("%+v", r)
 	}
+	// A size class that the fleet has no more is the topology's.
+	o.must("tenant", "add", "whale", "--size", "whale")
+	o.write("fleet.yaml", strings.Replace(directoryFleet, ", sizes: {whale: {perTenant: 3}}}", "}\nbudget: {degradedTenants: 100%}", 1))
+	if out := o.must("plan", "--cell", "eu-1"); !strings.Contains(out, "13 tenants") || !strings.Contains(out, "not tried with these tenants") {
+		t.Error(out)
+	}
 	if did := o.must("tenant", "history", "--operator", "ann"); !strings.Contains(did, "plan") {
 		t.Errorf("the reading is not on record:\n%s", did)
 	}

@@ -97,7 +97,7 @@ func (m *cellMeasure) search(out *planChoice, in blast.ChooseInput) error {
 }
 
 // try places the cell's tenants on as many shards, dealt to its zones, and measures the budget's failures. It is
-// nil when the scheme takes no such numbers.
+// nil when they cannot be placed so.
 func (m *cellMeasure) try(shards, perTenant int) (*planTried, error) {
 	f := *m.f
 	f.Placement.PerTenant = perTenant
@@ -120,8 +120,8 @@ func (m *cellMeasure) try(shards, perTenant int) (*planTried, error) {
 		return nil, nil
 	}
 	p, err := in.collect(c)
-	if err != nil {
-		return nil, err
+	if err != nil { // a size class that a topology has and the fleet has not, say
+		return nil, nil
 	}
 	t := &cellMeasure{
 		in: in, f: &f, c: c, p: p, budget: m.budget, sampling: trySampling, failed: min(m.failed, shards), capacity: m.capacity,

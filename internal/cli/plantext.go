@@ -185,7 +185,7 @@ func (t *planText) choice(c *planned) {
 	t.line("  n = %d shards, k = %d for each tenant", ch.Shards, ch.PerTenant)
 	switch {
 	case ch.Tried == nil:
-		t.line("  not tried with these tenants: %s cannot place them on as many shards", c.Scheme)
+		t.line("  not tried with these tenants: %s and the fleet's size classes cannot place them on as many shards", c.Scheme)
 	case ch.Tried.Kept:
 		t.line("  tried with these very tenants and their loads: kept")
 	default:
