@@ -50,6 +50,12 @@ test: tools-all node_modules/.stamp .venv/.stamp build dist ## everything that m
 bench: tools-go build ## the figures of docs/performance.md
 	@scripts/bench.sh
 
+.PHONY: peers
+peers: tools-go ## placement beside other libraries; its module needs more than cellwall's, from the network at first
+	@$(progress) "building the comparison" go -C test/peers vet ./...
+	@$(progress) "tests of the comparison" go -C test/peers test ./... >&2
+	@$(progress) "comparing" go -C test/peers run .
+
 .PHONY: fuzz
 fuzz: tools-go ## every fuzz target for FUZZTIME (default 60s) each
 	@scripts/fuzz.sh

@@ -134,6 +134,7 @@ var commands = []func(*app) *cobra.Command{
 	fleetCommand,
 	localCommand,
 	placeCommand,
+	planCommand,
 	shardCommand,
 	tenantCommand,
 	topologyCommand,

@@ -3,11 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"os/user"
 	"strings"
 	"time"
@@ -40,7 +36,7 @@ func (f *directoryFlags) register(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	wordVar(flags, &f.directory, "directory", "", "which directory: local, aws, or a bbolt FILE (default: local while a cell runs in the state directory)")
 	flags.StringVar(&f.stateDir, "state-dir", defaultStateDir, "of the local cell")
-	wordVar(flags, &f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory")
+	wordVar(flags, &f.keyFile, "key-file", "", "file with the placement key in hexadecimal, at least 32 bytes, for every cell and key version of the directory, or with {version: key} as a cell's secret has it")
 	wordVar(flags, &f.roleName, "role-name", "", "with --directory aws: IAM role to assume in each account of the fleet that the AWS credentials are not of, as NAME or PATH/NAME")
 	wordVar(flags, &f.by, "by", "", "who does this, for the record (default: the name of this machine's user)")
 	flags.StringVar(&f.because, "because", "", "why, for the record")
@@ -105,10 +101,10 @@ func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
 	if d.operation == "" {
 		d.operation = "cli-" + rand.Text()
 	}
-	var key []byte
+	var given *keyFile
 	if f.keyFile != "" {
 		var err error
-		if key, err = readKeyFile(f.keyFile); err != nil {
+		if given, err = readKeyFile(f.keyFile); err != nil {
 			return nil, err
 		}
 	}
@@ -116,8 +112,8 @@ func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key != nil {
-		keys = func(context.Context, string, string) ([]byte, error) { return key, nil }
+	if given != nil {
+		keys = func(_ context.Context, _, version string) ([]byte, error) { return given.version(version) }
 	}
 	if d.keys = keys; keys == nil {
 		d.keys = func(context.Context, string, string) ([]byte, error) { return nil, errNoKey }
@@ -265,37 +261,4 @@ func directoryError(err error) error {
 		}
 	}
 	return err
-}
-
-// readKeyFile reads a placement key for operators. No error shows any of it.
-func readKeyFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
-		return nil, usagef("--key-file %s: there is no such file", path)
-	}
-	if err != nil {
-		return nil, usagef("--key-file: %w", err)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, usagef("--key-file %s has mode %#o, so that others can read or change it: take the key for known, or chmod 600 the file if nobody else uses this machine", path, mode)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usagef("--key-file: %w", err)
-	}
-	key, err := parseKey(text)
-	if err != nil {
-		return nil, usagef("--key-file %s: %w", path, err)
-	}
-	return key, nil
-}
-
-const minKey = 32 // bytes
-
-func parseKey(text []byte) ([]byte, error) {
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) < minKey {
-		return nil, fmt.Errorf("want at least %d hexadecimal digits on one line", 2*minKey)
-	}
-	return key, nil
 }

@@ -20,6 +20,7 @@ shard:
 cells:
   - {name: eu-1, account: "111111111111", region: eu-west-1, zones: [a, b], shards: 4}
   - {name: us-1, account: "111111111111", region: us-east-1, zones: [a, b], shards: 12}
+alerts: {topicArn: "arn:aws:sns:eu-west-1:111111111111:oncall"}
 `
 
 // inFolder writes the file as fleet.yaml and makes its folder the current one.
@@ -61,7 +62,7 @@ account       region     reserved concurrency  of    still to reserve
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("standard output (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("fleet.yaml:5:13: note: shard.capacity has no effect yet: plans will size shards by it\n", errs); diff != "" {
+	if diff := cmp.Diff("fleet.yaml:10:9: note: alerts has no effect yet: alarms will be sent there\n", errs); diff != "" {
 		t.Errorf("standard error (-want +got):\n%s", diff)
 	}
 }

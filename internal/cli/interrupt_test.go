@@ -28,6 +28,7 @@ func TestInterruptEndsWhatReads(t *testing.T) {
 		slices.Concat([]string{"place"}, placed, []string{"--tenants-file", "-"}),
 		slices.Concat(recipe122, []string{"--failed", "0", "--tenants-file", "-"}),
 		slices.Concat(recipe122, []string{"--failed", "0", "--tenants-file", fifo}),
+		{"plan", "--tenants-file", "-"},
 		{"fleet", "validate", fifo},
 		{"audit", "--fleet", fifo, "."},
 		{"local", "up", "--worker", "worker", "--tenants", "-"},
@@ -115,6 +116,7 @@ func TestNumbersAreDecimal(t *testing.T) {
 	for _, number := range []string{"010", "0x10", "0b1", "0o7", "1_0", "+1", "00", "-0", "", " 7", "7.0", "1e1"} {
 		for _, args := range [][]string{
 			{"place", "--shards", number}, {"place", "--per-tenant", number}, {"blast", "--shards", number},
+			{"blast", "exact", "--misbehaving", number}, {"place", "--weights", number}, {"place", "--slot", number},
 			{"local", "traffic", "--tenants", number}, {"local", "traffic", "--rounds", number}, {"local", "traffic", "--concurrency", number},
 		} {
 			status, out, errw := command("", args...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -13,6 +14,12 @@ import (
 func intVar(flags *pflag.FlagSet, p *int, name string, value int, usage string) {
 	*p = value
 	flags.Var((*wholeNumber)(p), name, usage)
+}
+
+// intsVar adds a flag for whole numbers, separated by commas.
+func intsVar(flags *pflag.FlagSet, p *[]int, name string, value []int, usage string) {
+	*p = value
+	flags.Var((*wholeNumbers)(p), name, usage)
 }
 
 // floatVar adds a flag for a number of 0 or more in plain decimal digits.
@@ -79,6 +86,24 @@ func (w *word) Set(text string) error {
 
 func (w *word) String() string { return string(*w) }
 func (w *word) Type() string   { return "string" }
+
+type wholeNumbers []int
+
+func (n *wholeNumbers) Set(text string) error {
+	var list []int
+	for field := range strings.SplitSeq(text, ",") {
+		var one wholeNumber
+		if err := one.Set(field); err != nil {
+			return err
+		}
+		list = append(list, int(one))
+	}
+	*n = list
+	return nil
+}
+
+func (n *wholeNumbers) String() string { return joinInts(*n, ",") }
+func (n *wholeNumbers) Type() string   { return "ints" }
 
 type number float64
 

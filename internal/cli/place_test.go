@@ -80,7 +80,7 @@ func TestPlaceRendezvous(t *testing.T) {
 
 // Over zones the two members lie in two of them, and the zones are those of a fleet with a count.
 func TestPlaceZones(t *testing.T) {
-	status, out, errw := command("", "place", "--scheme", "rendezvous/v1", "--shards", "24", "--zones", "3", "--per-tenant", "2", "--key-hex", "6b", "--json", "a", "b", "c", "d", "e", "f", "g", "h")
+	status, out, errw := command("", "place", "--scheme", "rendezvous/v1", "--shards", "24", "--zones", "a,b,c", "--per-tenant", "2", "--key-hex", "6b", "--json", "a", "b", "c", "d", "e", "f", "g", "h")
 	if status != ExitDone || strings.Count(out, "\n") != 8 {
 		t.Fatalf("status %d: %s%s", status, out, errw)
 	}
@@ -95,7 +95,7 @@ func TestPlaceZones(t *testing.T) {
 // Tenants of a list take the slots of bounded/v1 in its order, and one more than there are is told the
 // capacity.
 func TestPlaceBounded(t *testing.T) {
-	args := []string{"place", "--scheme", "bounded/v1", "--shards", "6", "--zones", "2", "--per-tenant", "2", "--max-shared", "1", "--key-hex", "6b", "--json"}
+	args := []string{"place", "--scheme", "bounded/v1", "--shards", "6", "--zones", "a,b", "--per-tenant", "2", "--max-shared", "1", "--key-hex", "6b", "--json"}
 	tenants := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
 	status, out, errw := command("", append(args, tenants...)...)
 	if status != ExitDone {
@@ -131,9 +131,9 @@ func TestPlaceRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"place", "acme"}, "error: --scheme, --shards, --per-tenant, --key-hex must be given\nhint: "},
-		{slices.Concat([]string{"place"}, placed[:6], []string{"acme"}), "error: --key-hex must be given\nhint: "},
-		{slices.Concat(with("--scheme", "hmac/v1"), []string{"--zones", "8"}), "error: --zones is 8: want 1 to the number of shards, 7"},
+		{[]string{"place", "acme"}, "error: --scheme, --shards, --per-tenant, a key (--key-file or --key-hex) must be given\nhint: "},
+		{slices.Concat([]string{"place"}, placed[:6], []string{"acme"}), "error: a key (--key-file or --key-hex) must be given\nhint: "},
+		{slices.Concat(with("--scheme", "hmac/v1"), []string{"--zones", "a,b,c,d,e,f,g,h"}), "error: --zones has 8: want at most the number of shards, 7"},
 		{slices.Concat(with("--scheme", "hmac/v1"), []string{"--max-shared", "1"}), "error: shards that two tenants may share out of range: 1 under hmac/v1"},
 		{slices.Concat(with("--scheme", "bounded/v1"), []string{"--max-shared", "1"}), "error: shards do not make equal stripes"},
 		{with("--scheme", "bounded/v2"), `error: --scheme: unknown placement scheme "bounded/v2": want hmac/v1, rendezvous/v1 or bounded/v1`},

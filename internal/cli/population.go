@@ -1,28 +1,31 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"math"
-	"os"
-	"strconv"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// population is the tenants that a command is about, each once, in the order in which they were given.
+// population is the tenants that a command is about, each once, in the order in which they were given. It
+// takes what the ids take and about 40 bytes for each: never the file, and no second copy of an id.
 type population struct {
 	tenants []string
-	loads   []float64      // parallel to tenants; nil when the tenants came without loads
-	most    idLimit        // of each id
-	where   map[string]int // the line, or the argument, that named the tenant
-}
+	loads   []float64 // parallel to tenants; nil when the tenants came without loads
 
-// populationHeader is the first line of a tenants file with loads.
-const populationHeader = "tenant,load"
+	// What only some tenants of few files have, by their index.
+	sizes, cells []uint16 // into words; nil without the column
+	words        []string // each once, "" first
+	pins         map[int][]string
+
+	most  idLimit // of each id
+	first int     // the line, or the argument, that names the first tenant; others follow one by one
+	ids   idSet
+	text  strings.Builder // that ids are parts of, until it is full
+}
 
 // idLimit is the most bytes that an id may have.
 type idLimit int
@@ -51,107 +54,56 @@ func (p *population) noteLong(w io.Writer) {
 	}
 }
 
-// namedPopulation is the tenants of the command line, without loads.
-func namedPopulation(args []string, most idLimit) (*population, error) {
-	p := &population{most: most, where: make(map[string]int, len(args))}
-	for i, id := range args {
-		if err := p.add(id, i+1); err != nil {
-			return nil, usagef("argument %d: %w", i+1, err)
-		}
+// idChunk is the bytes of ids that are allocated together.
+const idChunk = 1 << 16
+
+// keep copies an id to where others are, so that it costs its bytes alone.
+func (p *population) keep(id string) string {
+	if p.text.Cap()-p.text.Len() < len(id) {
+		p.text = strings.Builder{}
+		p.text.Grow(max(idChunk, len(id)))
 	}
-	return p, nil
+	from := p.text.Len()
+	p.text.WriteString(id)
+	return p.text.String()[from:]
 }
 
-// filePopulation reads a tenants file; "-" is standard input.
-func (a *app) filePopulation(file string, most idLimit) (*population, error) {
-	if file == "-" {
-		return readPopulation(a.in, "standard input", most)
+// word is the index of a size class or a cell, of which a population has few.
+func (p *population) word(text string) (uint16, error) {
+	if p.words == nil {
+		p.words = []string{""}
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, usagef("cannot read the tenants: %w", err)
+	if i := slices.Index(p.words, text); i >= 0 {
+		return uint16(i), nil
 	}
-	defer f.Close()
-	return readPopulation(f, file, most)
+	if len(p.words) == maxWords {
+		return 0, fmt.Errorf("%q is one name too many: sizes and cells together have at most %d", text, maxWords-1)
+	}
+	p.words = append(p.words, strings.Clone(text))
+	return uint16(len(p.words) - 1), nil
 }
 
-// readPopulation reads one tenant a line, or, when the first line is the header tenant,load, CSV as in
-// RFC 4180 with one record a line. Lines end in LF or CRLF. Nothing else is cut off: an id is exactly
-// the bytes that a token carries. Every error has status 2 and names the line.
-func readPopulation(r io.Reader, name string, most idLimit) (*population, error) {
-	p := &population{most: most, where: make(map[string]int)}
-	lines := bufio.NewReaderSize(r, most.line())
-	withLoads := false
-	for n := 1; ; n++ {
-		line, err := populationLine(lines, most)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, usagef("%s:%d: %w", name, n, err)
-		}
-		if n == 1 {
-			line = strings.TrimPrefix(line, "\ufeff") // the byte order mark that spreadsheets write
-			if line == populationHeader {
-				withLoads, p.loads = true, []float64{}
-				continue
-			}
-			if looksLikeHeader(line) {
-				return nil, usagef("%s:1: the header is %q: write %q", name, line, populationHeader)
-			}
-		}
-		if err := p.addLine(line, n, withLoads); err != nil {
-			return nil, usagef("%s:%d: %w", name, n, err)
-		}
+// maxWords bounds the names of cells (1,000 in a fleet) and size classes.
+const maxWords = 4096
+
+// size is the tenant's size class, "" without one.
+func (p *population) size(i int) string {
+	if p.sizes == nil {
+		return ""
 	}
-	if len(p.tenants) == 0 {
-		return nil, usagef("%s has no tenants: write one a line, or CSV with the header %s", name, populationHeader)
-	}
-	return p, nil
+	return p.words[p.sizes[i]]
 }
 
-// populationLine reads a line without its end. io.EOF means that there is none left.
-func populationLine(r *bufio.Reader, most idLimit) (string, error) {
-	line, err := r.ReadSlice('\n')
-	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		return "", fmt.Errorf("the line is longer than %d bytes: a tenants file has one tenant a line, with an id of at most %d bytes", most.line(), most)
-	case errors.Is(err, io.EOF) && len(line) > 0: // the last line may lack its end
-	case err != nil:
-		return "", err
+// load is the tenant's load, 1 when none came with the tenants.
+func (p *population) load(i int) float64 {
+	if p.loads == nil {
+		return 1
 	}
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	line = bytes.TrimSuffix(line, []byte("\r"))
-	return string(line), nil
+	return p.loads[i]
 }
 
-// looksLikeHeader tells a header that is not quite right from a tenant, so that it is not taken for one.
-func looksLikeHeader(line string) bool {
-	plain := strings.NewReplacer(" ", "", `"`, "", ";", ",", "\t", ",").Replace(strings.ToLower(line))
-	return strings.HasPrefix(plain, "tenant,") || plain == "load,tenant"
-}
-
-func (p *population) addLine(line string, n int, withLoad bool) error {
-	if !withLoad {
-		return p.add(line, n)
-	}
-	id, rest, err := firstField(line)
-	if err != nil {
-		return err
-	}
-	load, err := parseLoad(rest)
-	if err != nil {
-		return err
-	}
-	if err := p.add(id, n); err != nil {
-		return err
-	}
-	p.loads = append(p.loads, load)
-	return nil
-}
-
-// add adds a tenant; at is the line or argument that names it.
-func (p *population) add(id string, at int) error {
+// add adds a tenant; it has the line or argument after the one before.
+func (p *population) add(id string) error {
 	if id == "" {
 		return fmt.Errorf("the tenant's id is empty: write 1 to %d bytes of UTF-8", p.most)
 	}
@@ -161,67 +113,67 @@ func (p *population) add(id string, at int) error {
 	if !utf8.ValidString(id) {
 		return fmt.Errorf("the tenant's id is %q, not valid UTF-8: write 1 to %d bytes of UTF-8", id, p.most)
 	}
-	if first, ok := p.where[id]; ok {
-		return fmt.Errorf("tenant %q was named before, at %d: name it once", id, first)
+	if len(p.tenants) == maxPopulation {
+		return fmt.Errorf("more than %d tenants", maxPopulation)
 	}
-	p.where[id] = at
-	p.tenants = append(p.tenants, id)
+	if before, ok := p.ids.add(p.tenants, id); !ok {
+		return fmt.Errorf("tenant %q was named before, at %d: name it once", id, p.first+before)
+	}
+	p.tenants = append(p.tenants, p.keep(id))
 	return nil
 }
 
-// firstField splits a CSV record into its first field, unquoted, and the rest after the comma. The
-// record must have two fields.
-func firstField(line string) (field, rest string, err error) {
-	var ok bool
-	if !strings.HasPrefix(line, `"`) {
-		if field, rest, ok = strings.Cut(line, ","); !ok {
-			return "", "", errors.New("the load is missing: write tenant,load")
-		}
-		if strings.Contains(field, `"`) {
-			return "", "", fmt.Errorf(`quote inside %s: write the whole id in quotes, and each quote in it twice`, field)
-		}
-		return field, rest, nil
-	}
-	var b strings.Builder
-	for rest = line[1:]; ; {
-		var part string
-		if part, rest, ok = strings.Cut(rest, `"`); !ok {
-			return "", "", errors.New(`the quote before the id is not closed on this line: close it with another`)
-		}
-		b.WriteString(part)
-		if !strings.HasPrefix(rest, `"`) {
-			break
-		}
-		b.WriteByte('"') // two quotes are one
-		rest = rest[1:]
-	}
-	if rest, ok = strings.CutPrefix(rest, ","); !ok {
-		return "", "", errors.New("the load is missing after the quoted id: write \"tenant\",load")
-	}
-	return b.String(), rest, nil
+// maxPopulation is what an idSet can number, which is more than blast counts.
+const maxPopulation = math.MaxInt32
+
+// idSet finds an id that stands twice in a list, in 4 to 12 bytes for each: a hash table of places in the list.
+type idSet struct {
+	seed  maphash.Seed
+	slots []uint32 // place in the list plus 1, 0 when free; a power of two of them
 }
 
-// parseLoad reads a load: a decimal number, not negative, possibly quoted.
-func parseLoad(text string) (float64, error) {
-	const want = "write a number of 0 or more, as 24861 or 0.5"
-	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {
-		text = text[1 : len(text)-1]
+// add puts id, which is to become the last of the list, into the set; or tells where it is in the list.
+func (s *idSet) add(list []string, id string) (at int, ok bool) {
+	if 3*len(s.slots) <= 4*len(list) { // at most three of four are taken
+		s.grow(list)
 	}
-	if text == "" {
-		return 0, fmt.Errorf("the load is missing: %s", want)
+	slot, found := s.find(list, id)
+	if found {
+		return int(s.slots[slot]) - 1, false
 	}
-	// ParseFloat knows more than decimal numbers: hexadecimal ones, underscores, Inf and NaN.
-	if i := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) }); i >= 0 {
-		return 0, fmt.Errorf("the load %q is not a number: %s", text, want)
+	s.slots[slot] = uint32(len(list)) + 1
+	return 0, true
+}
+
+// find is the slot of an id, or the free one where it belongs.
+func (s *idSet) find(list []string, id string) (slot int, found bool) {
+	mask := len(s.slots) - 1
+	for slot = int(maphash.String(s.seed, id)) & mask; s.slots[slot] != 0; slot = (slot + 1) & mask {
+		if list[s.slots[slot]-1] == id {
+			return slot, true
+		}
 	}
-	load, err := strconv.ParseFloat(text, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("the load %q is beyond all numbers: %s", text, want)
-	case err != nil:
-		return 0, fmt.Errorf("the load %q is not a number: %s", text, want)
-	case math.Signbit(load):
-		return 0, fmt.Errorf("the load %q is negative: %s", text, want)
+	return slot, false
+}
+
+func (s *idSet) grow(list []string) {
+	if s.slots == nil {
+		s.seed = maphash.MakeSeed()
 	}
-	return load, nil
+	s.slots = make([]uint32, max(64, 2*len(s.slots)))
+	for i, id := range list {
+		slot, _ := s.find(list[:i], id)
+		s.slots[slot] = uint32(i) + 1
+	}
+}
+
+// namedPopulation is the tenants of the command line, without loads.
+func namedPopulation(args []string, most idLimit) (*population, error) {
+	p := &population{most: most, first: 1}
+	for i, id := range args {
+		if err := p.add(id); err != nil {
+			return nil, usagef("argument %d: %w", i+1, err)
+		}
+	}
+	return p, nil
 }

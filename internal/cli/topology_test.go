@@ -261,3 +261,33 @@ func TestZonesGrowWithTheFleet(t *testing.T) {
 	o.must("cell", "open", "eu-1", "--capacity", "50")
 	has("a b c d")
 }
+
+// Under bounded/v1 the fleet's bound and the slots that its shards make come to the topology; who signs up gets a
+// slot, and plan places by it.
+func TestTopologyPlacesBySlot(t *testing.T) {
+	o := newOffice(t)
+	o.write("fleet.yaml", strings.NewReplacer(
+		"placement: {perTenant: 2, sizes: {whale: {perTenant: 3}}}", "placement: {scheme: bounded/v1, perTenant: 2, maxShared: 1}", "shards: 6", "shards: 10").Replace(directoryFleet))
+	o.must("cell", "open", "eu-1", "--capacity", "100")
+	published := lines[shownTopology](o, o.must("topology", "publish", "eu-1", "--json"))[0]
+	if published.MaxShared != 1 || published.Slots != 25 {
+		t.Errorf("%+v", published)
+	}
+	// Slots go in the order of sign-up, which is not that of the directory.
+	for _, tenant := range []string{"c", "b", "a"} {
+		o.must("tenant", "add", tenant)
+	}
+	r := lines[planReport](o, o.must("plan", "--cell", "eu-1", "--json"))[0]
+	want := map[string]int{}
+	for _, tenant := range []string{"a", "b", "c"} {
+		for _, s := range o.show(tenant).Subset {
+			want[s.Shard]++
+		}
+	}
+	for _, s := range r.Cells[0].Shards {
+		if s.Tenants != want[s.ID] {
+			t.Errorf("%s has %d tenants, want %d", s.ID, s.Tenants, want[s.ID])
+		}
+	}
+	o.refused(ExitUsage, "stripes", "topology", "publish", "eu-1", "--drain", "s01")
+}

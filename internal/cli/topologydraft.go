@@ -35,17 +35,9 @@ func (p *draft) register(cmd *cobra.Command) {
 
 // next is the topology that comes after the cell's, by the fleet or the file.
 func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *directory.Topology) (directory.Topology, error) {
-	t := directory.Topology{Cell: c.Name, Scheme: placement.Scheme(f.Placement.Scheme), MaxShared: f.Placement.MaxShared, KeyVersion: "1", KBySize: map[string]int{"": f.Placement.PerTenant}}
+	t := described(f, c)
 	if previous != nil {
 		t.KeyVersion = previous.KeyVersion
-	}
-	for size, s := range f.Placement.Sizes {
-		t.KBySize[size] = s.PerTenant
-	}
-	for _, s := range c.Shards {
-		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
-	}
-	if previous != nil {
 		keepPositions(t.Shards, previous.Shards)
 	}
 	if p.file != "" {
@@ -78,12 +70,34 @@ func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *dire
 			return t, err
 		}
 	}
-	if t.Slots == 0 {
-		if filled, err := t.WithSlots(); err == nil { // else Check says what is wrong
-			t = filled
-		}
+	if p.file == "" || t.Slots == 0 {
+		t = slotted(t)
 	}
 	return t, physical(f, c, t)
+}
+
+// described is the first topology of a cell as the fleet describes it.
+func described(f *fleet.Fleet, c fleet.Cell) directory.Topology {
+	t := directory.Topology{
+		Cell: c.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), KeyVersion: "1",
+		KBySize: map[string]int{"": f.Placement.PerTenant}, MaxShared: f.Placement.MaxShared,
+	}
+	for size, s := range f.Placement.Sizes {
+		t.KBySize[size] = s.PerTenant
+	}
+	for _, s := range c.Shards {
+		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
+	}
+	return slotted(t)
+}
+
+// slotted is the topology with the slots that its shards make. What is wrong with it otherwise, its check says.
+func slotted(t directory.Topology) directory.Topology {
+	if filled, err := t.WithSlots(); err == nil {
+		return filled
+	}
+	t.Slots = 0
+	return t
 }
 
 // keepPositions gives shards the positions that they had. One whose position another shard has taken stays

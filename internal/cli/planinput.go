@@ -1,0 +1,315 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cellwall.dev/cellwall/internal/blast"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// planInput is the tenants of every cell that is planned, and how each is placed.
+type planInput struct {
+	tenants *population
+	seconds float64 // that the loads are of
+	loads   bool    // tenants have loads
+	cells   []*planCell
+	assumed []string
+	key     string // whose key placed the tenants: example, file or cell
+
+	unpinned bool // pins are left out of account
+}
+
+// planCell is one cell with its tenants.
+type planCell struct {
+	fleet.Cell
+	members  []uint32 // indices of its tenants, in their order
+	slots    []uint64 // parallel to members; nil when slots are given in their order
+	versions []uint64 // the topology of each member; nil when all are placed as the fleet says
+
+	key     []byte                       // a key of the cell, for what is not as the fleet says; never shown
+	placers map[uint64]*directory.Placer // 0: as the fleet says
+	shards  []planShard                  // that may be members of a subset
+	at      map[string]int               // index by id
+}
+
+// planShard is one shard of a cell.
+type planShard struct{ id, zone string }
+
+// see adds a shard that a subset may have.
+func (c *planCell) see(id, zone string) {
+	if _, known := c.at[id]; known {
+		return
+	}
+	c.at[id] = len(c.shards)
+	c.shards = append(c.shards, planShard{id, zone})
+}
+
+// add makes a cell ready for its tenants.
+func (in *planInput) add(f *fleet.Fleet, cell fleet.Cell, key []byte) (*planCell, error) {
+	c := &planCell{Cell: cell, at: map[string]int{}, placers: map[uint64]*directory.Placer{}}
+	for _, s := range cell.Shards {
+		c.see(s.ID, s.Zone)
+	}
+	in.cells = append(in.cells, c)
+	if c.key = key; key == nil {
+		return c, nil
+	}
+	return c, c.place(f, key)
+}
+
+// place makes the placer of what the fleet describes.
+func (c *planCell) place(f *fleet.Fleet, key []byte) error {
+	p, err := described(f, c.Cell).Placer(key)
+	if err != nil {
+		return usagef("cell %q: %w", c.Name, err)
+	}
+	c.placers[0] = p
+	return nil
+}
+
+// fromFile reads a tenants file and gives each of its tenants to a cell.
+func (f *planFlags) fromFile(fl *fleet.Fleet, seconds float64) (*planInput, error) {
+	key, whose := exampleKey(), "example"
+	if f.keyFile != "" {
+		file, err := readKeyFile(f.keyFile)
+		if err != nil {
+			return nil, err
+		}
+		if key, err = file.only(); err != nil {
+			return nil, err
+		}
+		whose = "file"
+	}
+	tenants, err := f.fileColumns(f.tenantsFile, placementID, planColumns)
+	if err != nil {
+		return nil, err
+	}
+	tenants.noteLong(f.err)
+	if whose == "example" {
+		fmt.Fprintln(f.err, exampleKeyNote)
+	}
+	in := &planInput{tenants: tenants, seconds: seconds, loads: tenants.loads != nil, key: whose}
+	if !in.loads {
+		in.assumed = append(in.assumed, "tenants have no loads: each counts as one, and capacity is not checked")
+	}
+	for _, cell := range fl.Cells {
+		if f.cell != "" && cell.Name != f.cell {
+			continue
+		}
+		if _, err := in.add(fl, cell, key); err != nil {
+			return nil, err
+		}
+	}
+	if tenants.cells != nil {
+		return in, in.byColumn(fl, f.cell)
+	}
+	return in, in.deal()
+}
+
+// byColumn gives each tenant to the cell that its line names.
+func (in *planInput) byColumn(fl *fleet.Fleet, only string) error {
+	p := in.tenants
+	byName := map[string]*planCell{}
+	for _, c := range fl.Cells {
+		byName[c.Name] = nil // known, and not planned
+	}
+	for _, c := range in.cells {
+		byName[c.Name] = c
+	}
+	skipped := 0
+	for i, w := range p.cells {
+		c, known := byName[p.words[w]]
+		switch {
+		case !known:
+			return usagef("line %d: tenant %s is in cell %q, which the fleet does not have", p.first+i, printable(p.tenants[i]), p.words[w])
+		case c == nil:
+			skipped++
+		default:
+			c.members = append(c.members, uint32(i))
+		}
+	}
+	if skipped > 0 {
+		in.assumed = append(in.assumed, fmt.Sprintf("%s of other cells left out, since --cell is %s", count(skipped, "tenant"), only))
+	}
+	return nil
+}
+
+// deal gives tenants that name no cell to the cells, as sign-up would.
+func (in *planInput) deal() error {
+	p := in.tenants
+	open := in.cells
+	if len(in.cells) > 1 {
+		open = slices.DeleteFunc(slices.Clone(in.cells), func(c *planCell) bool { return c.Tenants == "internal" })
+		if len(open) == 0 {
+			return hint(usagef("every cell of the fleet is for internal tenants, and no tenant of the file names its cell"), "name one with --cell, or give the file a column cell")
+		}
+	}
+	loads := make([]float64, len(open)) // per shard
+	for i := range p.tenants {
+		least := 0
+		for j := range loads {
+			if loads[j] < loads[least] {
+				least = j
+			}
+		}
+		open[least].members = append(open[least].members, uint32(i))
+		loads[least] += p.load(i) / float64(len(open[least].Shards))
+	}
+	switch {
+	case len(in.cells) > 1 && len(open) == 1:
+		in.assumed = append(in.assumed, fmt.Sprintf("no tenant names its cell: all are in %s, the only one that is not for internal tenants", open[0].Name))
+	case len(in.cells) > 1:
+		in.assumed = append(in.assumed, "no tenant names its cell: they are dealt as sign-up would, in the order of the file, each to the cell with least load per shard; cells for internal tenants get none")
+	}
+	return nil
+}
+
+// fromDirectory reads a directory.
+func (f *planFlags) fromDirectory(ctx context.Context, fl *fleet.Fleet) (*planInput, error) {
+	in := &planInput{tenants: &population{loads: []float64{}, sizes: []uint16{}, most: directoryID}, seconds: 1, loads: true, key: "cell"}
+	err := f.with(ctx, func(d *desk) error {
+		if err := d.noteListing(ctx, "plan"); err != nil {
+			return err
+		}
+		keys := d.keys
+		if errors.Is(d.keyed(ctx), errNoKey) {
+			fmt.Fprintln(f.err, exampleKeyNote)
+			in.key = "example"
+			keys = func(context.Context, string, string) ([]byte, error) { return exampleKey(), nil }
+		} else if f.keyFile != "" {
+			in.key = "file"
+		}
+		for _, cell := range fl.Cells {
+			if f.cell != "" && cell.Name != f.cell {
+				continue
+			}
+			if err := in.read(ctx, d, keys, fl, cell); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return in, err
+}
+
+// read adds a cell with the tenants that the directory has in it, each placed by its own topology.
+func (in *planInput) read(ctx context.Context, d *desk, keys directory.Keys, fl *fleet.Fleet, cell fleet.Cell) error {
+	c, err := in.add(fl, cell, nil)
+	if err != nil {
+		return err
+	}
+	p := in.tenants
+	for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) {
+		return d.ListCell(ctx, cell.Name, after, limit)
+	}) {
+		if err != nil {
+			return err
+		}
+		if c.placers[e.Topology] == nil {
+			if err := c.prepare(ctx, d, keys, fl, e.Topology); err != nil {
+				return err
+			}
+		}
+		i := len(p.tenants)
+		p.tenants = append(p.tenants, p.keep(e.Tenant))
+		p.loads = append(p.loads, e.Load.Float())
+		w, err := p.word(e.Size)
+		if err != nil {
+			return err
+		}
+		p.sizes = append(p.sizes, w)
+		if len(e.Pins) > 0 {
+			if p.pins == nil {
+				p.pins = map[int][]string{}
+			}
+			p.pins[i] = e.Pins
+		}
+		c.members = append(c.members, uint32(i))
+		c.slots, c.versions = append(c.slots, e.Slot), append(c.versions, e.Topology)
+	}
+	return nil
+}
+
+// prepare makes the placer of one topology of the cell.
+func (c *planCell) prepare(ctx context.Context, d *desk, keys directory.Keys, fl *fleet.Fleet, version uint64) error {
+	key := func(v string) ([]byte, error) { return keys(ctx, c.Name, v) }
+	if version == 0 { // a cell without topologies places as the fleet says
+		k, err := key("1")
+		if err != nil {
+			return err
+		}
+		c.key = k
+		return c.place(fl, k)
+	}
+	t, err := d.Topology(ctx, c.Name, version)
+	if err != nil {
+		return err
+	}
+	k, err := key(t.KeyVersion)
+	if err != nil {
+		return err
+	}
+	c.key = k
+	for _, s := range t.Shards {
+		c.see(s.ID, s.Zone)
+	}
+	c.placers[version], err = t.Placer(k)
+	return err
+}
+
+// collect places the cell's tenants and counts them.
+func (in *planInput) collect(c *planCell) (*blast.Population, error) {
+	p := in.tenants
+	var unplaced error
+	collected, err := blast.CollectLoads(len(c.shards), func(yield func([]int, float64) bool) {
+		var subset []int
+		for j, i := range c.members {
+			var ids []string
+			e := directory.Entry{Tenant: p.tenants[i], Size: p.size(int(i))}
+			if !in.unpinned {
+				e.Pins = p.pins[int(i)]
+			}
+			version := uint64(0)
+			if c.versions != nil {
+				version, e.Slot = c.versions[j], c.slots[j]
+			} else if placer := c.placers[0]; placer.Slots() > 0 {
+				e.Slot = uint64(j) + 1
+			}
+			if ids, unplaced = c.placers[version].Subset(e); unplaced != nil {
+				unplaced = fmt.Errorf("%stenant %s: %w", in.line(int(i)), printable(e.Tenant), unplaced)
+				return
+			}
+			load := p.load(int(i)) / in.seconds
+			if load > blast.MaxLoad {
+				unplaced = fmt.Errorf("%stenant %s: the load %g is above the largest, 2^60 requests per second", in.line(int(i)), printable(e.Tenant), load)
+				return
+			}
+			subset = subset[:0]
+			for _, id := range ids {
+				subset = append(subset, c.at[id])
+			}
+			if !yield(subset, load) {
+				return
+			}
+		}
+	})
+	if unplaced != nil {
+		return nil, usagef("%w", unplaced)
+	}
+	if err != nil {
+		return nil, usagef("cell %q: %w", c.Name, err)
+	}
+	return collected, nil
+}
+
+// line names the line of the file that has the tenant, for an error.
+func (in *planInput) line(i int) string {
+	if in.tenants.first == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d: ", in.tenants.first+i)
+}

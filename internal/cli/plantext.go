@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// planText writes plans for people: the answer first, then why.
+type planText struct {
+	bytes.Buffer
+	bars bars
+}
+
+func (r *planReport) print(w io.Writer) error {
+	t := &planText{bars: barsFor(w)}
+	t.answer(r)
+	for i := range r.Cells {
+		if !r.Cells[i].Empty {
+			t.cell(&r.Cells[i])
+		}
+	}
+	t.waves(r)
+	return t.writeTo(w)
+}
+
+// writeTo writes what was printed, without the spaces after the last column of a table.
+func (t *planText) writeTo(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	for text := t.String(); text != ""; {
+		line, rest, _ := strings.Cut(text, "\n")
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		text = rest
+	}
+	return out.Flush()
+}
+
+func (t *planText) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+// table aligns rows, whose cells are separated by tabs.
+func (t *planText) table(rows func(line func(format string, args ...any))) {
+	w := tabwriter.NewWriter(t, 0, 0, 2, ' ', 0)
+	rows(func(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) })
+	_ = w.Flush() // a Buffer takes everything
+}
+
+func (t *planText) heading(format string, args ...any) {
+	t.WriteByte('\n')
+	t.line(format, args...)
+}
+
+// answer is a line for each cell.
+func (t *planText) answer(r *planReport) {
+	t.table(func(line func(string, ...any)) {
+		for _, c := range r.Cells {
+			line("%s\t%s\t%s", c.Cell, c.verdict(), c.short())
+		}
+	})
+	for _, a := range r.Assumed {
+		t.line("  assumed: %s", a)
+	}
+	if r.Key == "example" {
+		t.line("  assumed: an example key, so names of shards and tenants' subsets are not the cell's own")
+	}
+}
+
+func (c *planned) verdict() string {
+	switch {
+	case c.Empty:
+		return "no tenants"
+	case !c.Kept:
+		return "BROKEN"
+	case !c.Budget.Given && c.Capacity == 0:
+		return "no budget"
+	}
+	return "kept"
+}
+
+// short is what is broken, or what is kept.
+func (c *planned) short() string {
+	if c.Empty {
+		return "nothing to measure"
+	}
+	var parts []string
+	for _, l := range c.Budget.Lines {
+		if !l.Kept {
+			parts = append(parts, fmt.Sprintf("%s %s, at most %s", l.Line, percentage(l.Found), percentage(l.Limit)))
+		}
+	}
+	if c.Headroom != nil && c.Headroom.Cascades {
+		parts = append(parts, "an overload cascades")
+	}
+	if parts == nil {
+		parts = []string{fmt.Sprintf("whatever %s fail", ofShards(c.Budget.ConcurrentFailures, len(c.Shards)))}
+	}
+	if c.Choice == nil {
+		return strings.Join(parts, "; ")
+	}
+	if !c.Choice.Found {
+		return strings.Join(append(parts, "no n and k found that would keep it"), "; ")
+	}
+	would := "would keep it"
+	if c.Kept {
+		would = "would keep it, too"
+	}
+	now := fmt.Sprintf("now n = %d, k = %d", len(c.Shards), c.PerTenant)
+	if kept := c.Choice.Kept; kept != nil {
+		parts = append(parts, fmt.Sprintf("n = %d, k = %d %s (%s)", kept.Shards, kept.PerTenant, would, now))
+	} else {
+		parts = append(parts, fmt.Sprintf("n = %d, k = %d %s with equal loads (%s)", c.Choice.Shards, c.Choice.PerTenant, would, now))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func ofShards(failed, shards int) string { return fmt.Sprintf("%d of %d shards", failed, shards) }
+
+func (t *planText) cell(c *planned) {
+	bound := ""
+	if c.MaxShared != nil {
+		bound = fmt.Sprintf(", at most %d shared", *c.MaxShared)
+	}
+	t.heading("== cell %s: %s, k = %d, %s%s; %s tenants, %s requests/s ==", c.Cell, count(len(c.Shards), "shard"), c.PerTenant, c.Scheme, bound, grouped(float64(c.Tenants)), grouped(c.Load))
+	t.budget(c)
+	t.choice(c)
+	t.failures(c)
+	t.sets(c)
+	t.capacity(c)
+	t.requests(c)
+	t.fairness(c)
+	t.noise(c)
+	t.zones(c)
+}
+
+func (t *planText) budget(c *planned) {
+	t.heading("Budget, for the failure of %s that is worst for each line", ofShards(min(c.Budget.ConcurrentFailures, len(c.Shards)), len(c.Shards)))
+	t.table(func(line func(string, ...any)) {
+		for _, l := range c.Budget.Lines {
+			state, limit := "kept", "at most "+percentage(l.Limit)
+			switch {
+			case !l.Kept:
+				state = "BROKEN"
+			case !l.Given:
+				state, limit = "-", "no limit"
+			}
+			when := ""
+			if len(l.Worst) > 0 {
+				when = "  " + several(l.Worst, 6)
+			}
+			line("%s\t%s\t%s\t%s\t%s%s", l.Line, state, percentage(l.Found), limit, t.bars.bar(l.Found), when)
+		}
+	})
+	for _, l := range c.Budget.Lines {
+		if l.Fix != "" {
+			t.line("  fix  %s", l.Fix)
+		}
+	}
+	for _, f := range c.Failures {
+		if f.Sampled && f.Failed == c.Budget.ConcurrentFailures {
+			t.line("  failures were drawn, not all measured: what was found is what none of them can exceed")
+		}
+	}
+	if c.Capacity == 0 {
+		t.line("  capacity is not checked: it needs shard.capacity in the fleet, and tenants with loads")
+	}
+	if c.HomeKeys {
+		t.line("  state.mode is home: capacity lost is keys lost, which no failover brings back")
+	}
+}
+
+func (t *planText) choice(c *planned) {
+	ch := c.Choice
+	if ch == nil {
+		return
+	}
+	t.heading("Smallest n and k that keep the budget, whatever fails, for 99 of 100 keys and tenants of equal load")
+	if !ch.Found {
+		t.line("  none: %s", ch.Refused)
+		return
+	}
+	t.line("  n = %d shards, k = %d for each tenant", ch.Shards, ch.PerTenant)
+	switch {
+	case ch.Tried == nil:
+		t.line("  not tried with these tenants: %s and the fleet's size classes cannot place them on as many shards", c.Scheme)
+	case ch.Tried.Kept:
+		t.line("  tried with these very tenants and their loads: kept")
+	default:
+		t.line("  tried with these very tenants, whose loads are not equal: BROKEN")
+		for _, l := range ch.Tried.Broken {
+			t.line("    %s", l.Fix)
+		}
+		if ch.Kept != nil {
+			t.line("  with these very tenants the fewest found that keep it: n = %d shards, k = %d", ch.Kept.Shards, ch.Kept.PerTenant)
+		} else {
+			t.line("  with these very tenants none was found: see which of them are large, below, and give them a size class with a larger k, or pins")
+		}
+	}
+	t.line("  why not a larger k: %s", ch.Larger)
+	t.line("  why not a smaller k: %s", ch.Smaller)
+	t.line("  why not fewer shards: %s", ch.Fewer)
+	t.table(func(line func(string, ...any)) {
+		line("n\tk\tcost\tdegraded\tcapacity lost\tfully down\tfullest shard\tshared by two\tcovered by one\tbounded/v1\t")
+		for _, n := range ch.Neighbours {
+			mark, fullest, bounded := "keeps it", "-", "-"
+			if len(n.Broken) > 0 {
+				mark = "breaks " + strings.Join(n.Broken, ", ")
+			}
+			if n.Shards == ch.Shards && n.PerTenant == ch.PerTenant {
+				mark = "<- chosen"
+			}
+			if n.Utilisation > 0 {
+				fullest = percentage(n.Utilisation)
+			}
+			if n.MaxShared >= 0 {
+				bounded = fmt.Sprintf("<= %d", n.MaxShared)
+			}
+			line("%d\t%d\t%.2f x\t%s\t%s\t%s\t%s\t%.3g\t%.3g\t%s\t%s", n.Shards, n.PerTenant, n.Cost, percentage(n.Degraded), percentage(n.CapacityBad), percentage(n.FullyDown), fullest, n.MeanOverlap, n.Covered, bounded, mark)
+		}
+	})
+	t.line("  cost: shards against today's; figures: what no failure exceeds; shared by two: shards, expected; covered by one:")
+	t.line("  tenants whose whole subset one misbehaving tenant has, expected; bounded/v1: shards that two share at most, if it can")
+}
+
+func (t *planText) failures(c *planned) {
+	t.heading("Failures, by tenants and by load")
+	t.table(func(line func(string, ...any)) {
+		line("failed\t\tworst\t\tmean\tmedian\t99th\tworst by load\tworst failure")
+		for _, f := range c.Failures {
+			what := fmt.Sprintf("%d (all %s)", f.Failed, grouped(f.Of))
+			if f.Sampled {
+				what = fmt.Sprintf("%d (%s of %s drawn)", f.Failed, grouped(float64(f.Sets)), grouped(f.Of))
+			}
+			for _, m := range []struct {
+				name string
+				of   planMeasure
+			}{{"degraded", f.Degraded}, {"fully down", f.FullyDown}, {"lost", f.Lost}} {
+				s, n := m.of.Tenants, float64(c.Tenants)
+				names, byLoad := "", "-"
+				if c.Load > 0 {
+					byLoad = percentage(m.of.Load.Worst / c.Load)
+				}
+				if s.Worst > 0 {
+					names = several(s.WorstShards, 6)
+				}
+				if l := m.of.Load; c.Load > 0 && l.Worst > 0 && !slices.Equal(l.WorstShards, s.WorstShards) {
+					names += "; by load " + several(l.WorstShards, 6)
+				}
+				line("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", what, m.name, percentage(s.Worst/n), t.bars.bar(s.Worst/n), percentage(s.Mean/n), percentage(s.P50/n), percentage(s.P99/n), byLoad, names)
+				what = ""
+			}
+		}
+	})
+	for _, f := range c.Failures {
+		if f.Sampled {
+			d, n := f.Degraded.Tenants, float64(c.Tenants)
+			t.line("  of %d shards a sample was drawn: means are exact; with %s confidence each, the 99th percentile of degraded is %s to %s,", f.Failed,
+				percentage(f.Confidence), percentage(d.P99Interval[0]/n), percentage(d.P99Interval[1]/n))
+			t.line("  and at most %s of all failures are worse than the worst drawn; for certain none degrades more than %s or takes down more than %s",
+				percentage(f.Beyond), percentage(d.AtMost/n), percentage(f.FullyDown.Tenants.AtMost/n))
+		}
+	}
+	lost := "capacity"
+	if c.HomeKeys {
+		lost = "capacity, and keys with a home"
+	}
+	t.line("  lost: %s, each tenant by the share of its shards that failed", lost)
+	for _, f := range c.Failures {
+		if f.Failed != min(c.Budget.ConcurrentFailures, len(c.Shards)) {
+			continue
+		}
+		var parts []string
+		for _, l := range f.Lose {
+			if l.Tenants > 0 {
+				parts = append(parts, fmt.Sprintf("%d of %d: %s", l.Lost, l.Of, percentage(l.Tenants/float64(c.Tenants))))
+			}
+		}
+		t.line("  tenants by shards lost of theirs, on average over failures of %d: %s", f.Failed, strings.Join(parts, ", "))
+	}
+}
+
+func (t *planText) sets(c *planned) {
+	t.heading("Sets that fail together")
+	t.table(func(line func(string, ...any)) {
+		line("set\tdegraded\t\tfully down\tby load\tlost\tfullest shard left\tshards")
+		for _, s := range c.Sets {
+			fullest, n := "-", float64(c.Tenants)
+			if s.Utilisation > 0 {
+				fullest = percentage(s.Utilisation)
+			}
+			line("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", printable(s.Name), percentage(float64(s.Degraded)/n), t.bars.bar(float64(s.Degraded)/n), percentage(float64(s.FullyDown)/n),
+				percentage(share(s.FullyDownLoad, c.Load)), percentage(s.LostTenants/n), fullest, several(s.Shards, 8))
+		}
+	})
+}
+
+func (t *planText) noise(c *planned) {
+	n := c.Noise
+	t.heading("Noise: what tenants have to do with each other, as if subsets were drawn from all there are")
+	if c.MaxShared != nil {
+		t.line("  %s promises more: no two tenants share more than %d of their shards", c.Scheme, *c.MaxShared)
+	}
+	var parts []string
+	for i, p := range n.Overlap {
+		parts = append(parts, fmt.Sprintf("%d: %s", i, percentage(p)))
+	}
+	t.line("  two tenants share %.3g shards, expected; exactly %s", n.MeanOverlap, strings.Join(parts, ", "))
+	t.line("  chance that misbehaving tenants cover another's whole subset: one %s, four %s, sixteen %s", percentage(n.Covered[0]), percentage(n.Covered[1]), percentage(n.Covered[2]))
+	t.line("  from %s tenants on two have the same subset, more likely than not; here %s tenants have %s subsets", birthdayText(n.Birthday), grouped(float64(c.Tenants)), grouped(float64(c.Subsets)))
+	if n.Overlapping != nil {
+		t.line("  measured: %s of all pairs of tenants share a shard", percentage(share(float64(*n.Overlapping), float64(n.Pairs))))
+	}
+	t.line("  chance that all shards of a tenant are in one zone: %s", percentage(n.AllInOneZone))
+	if n.FanoutSlow != nil {
+		t.line("  a request that asks all %d shards meets one beyond its 99th percentile %s of the time", c.PerTenant, percentage(*n.FanoutSlow))
+	}
+}
+
+func birthdayText(n *float64) string {
+	if n == nil {
+		return "1.8e308"
+	}
+	return grouped(*n)
+}
+
+func (t *planText) zones(c *planned) {
+	z := c.Zones
+	var parts []string
+	for _, zone := range slices.Sorted(maps.Keys(z.Shards)) {
+		parts = append(parts, fmt.Sprintf("%s %d", zone, z.Shards[zone]))
+	}
+	t.heading("Zones and growth: %s", strings.Join(parts, ", "))
+	if z.Even {
+		t.line("  every shard has its fair share of the tenants")
+	} else {
+		t.line("  zones are unequal, so shards are: %s is to have %.3f times its fair share of the tenants, %s %.3f times", z.MostShard, z.Most, z.LeastShard, z.Least)
+	}
+	if len(z.Growth) == 0 {
+		t.line("  %s takes no single shard more: it grows by a new topology with larger stripes, which places everyone anew", c.Scheme)
+	}
+	for _, g := range z.Growth {
+		why := ""
+		switch {
+		case g.Anew:
+			why = ": all subsets are drawn anew"
+		case g.Extra < -1e-9:
+			why = ", since it gets less than its fair share"
+		case g.Extra > 1e-9:
+			why = ", the price of unequal zones"
+		}
+		t.line("  one more shard in zone %s moves %.4f places of each tenant; with its fair share it would be %.4f: %+.4f%s", g.Zone, g.Expected, g.Ideal, g.Extra, why)
+	}
+}
+
+func (t *planText) waves(r *planReport) {
+	if len(r.Waves) < 2 {
+		return
+	}
+	t.heading("== waves: what a bad release reaches if it is stopped there ==")
+	t.table(func(line func(string, ...any)) {
+		reached := 0.0
+		for i, w := range r.Waves {
+			reached += w.Share
+			line("wave %d\t%s\t%s tenants\t%s\t%s", i+1, several(w.Cells, 6), grouped(float64(w.Tenants)), percentage(reached), t.bars.bar(reached))
+		}
+	})
+}
