@@ -54,6 +54,7 @@ type desk struct {
 	keys      directory.Keys
 	reach     func(cells ...string) error // refuses, before anything is done, cells whose shards are out of reach
 	where     string                      // for people
+	cell      string                      // that alone lives in the directory; "" when there is no such
 	by, why   string
 	operation string
 	at        time.Time
@@ -126,6 +127,7 @@ func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
 	if err != nil {
 		return nil, errors.Join(directoryError(err), d.close())
 	}
+	d.files = append(d.files, f.keyFile, f.fleetFile)
 	d.Residence = directory.NewResidence(dir, d.holder, d.keys)
 	return d, nil
 }
@@ -175,7 +177,8 @@ func (f *directoryFlags) localHome(d *desk) (directory.Home, directory.Keys, err
 	if d.holder, err = r.Holder(); err != nil {
 		return nil, nil, err
 	}
-	d.where = "the local cell in " + state.String()
+	d.files = filesIn(state.String())
+	d.where, d.cell = "the local cell in "+state.String(), r.Cell
 	return home, func(_ context.Context, cell, version string) ([]byte, error) { return state.Key(cell, version) }, nil
 }
 
@@ -250,6 +253,8 @@ var refusals = []struct {
 	{directory.ErrNotFound, ExitUsage, "cellwall tenant list has those who are; ids are compared byte by byte"},
 	{directory.ErrUnknownCell, ExitUsage, "cellwall cell headroom lists those that it knows; cell open and topology publish add one of the fleet"},
 	{directory.ErrUnknownTopology, ExitUsage, "cellwall topology show CELL lists those that there are"},
+	{directory.ErrKey, ExitUsage, "give the key that the cell had when that topology was published"},
+	{directory.ErrService, ExitUsage, "name that service's fleet with --fleet, or this one's directory with --directory"},
 	{directory.ErrInvalid, ExitUsage, ""},
 	{directory.ErrTooLarge, ExitUsage, ""},
 }

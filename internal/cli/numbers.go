@@ -2,8 +2,11 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -32,6 +35,11 @@ func countedVar(flags *pflag.FlagSet, p *uint64, name, usage string) {
 func wordVar(flags *pflag.FlagSet, p *string, name, value, usage string) {
 	*p = value
 	flags.Var((*word)(p), name, usage)
+}
+
+// wordsVar adds a flag for words, separated by commas or by giving it again. None is empty or stands twice.
+func wordsVar(flags *pflag.FlagSet, p *[]string, name, usage string) {
+	flags.Var((*words)(p), name, usage)
 }
 
 type wholeNumber int
@@ -79,6 +87,24 @@ func (w *word) Set(text string) error {
 
 func (w *word) String() string { return string(*w) }
 func (w *word) Type() string   { return "string" }
+
+type words []string
+
+func (w *words) Set(text string) error {
+	for _, one := range strings.Split(text, ",") {
+		switch {
+		case one == "":
+			return errors.New("a name in it is empty: give it a value, or leave it out")
+		case slices.Contains(*w, one):
+			return fmt.Errorf("%q stands twice: name it once", one)
+		}
+		*w = append(*w, one)
+	}
+	return nil
+}
+
+func (w *words) String() string { return strings.Join(*w, ",") }
+func (w *words) Type() string   { return "strings" }
 
 type number float64
 

@@ -29,7 +29,7 @@ func TestTenantAdd(t *testing.T) {
 		t.Fatalf("subset %v, held by %v", s.Subset, s.Held)
 	}
 	for _, m := range s.Subset {
-		if !m.Holds || m.Zone == "" {
+		if m.Holds == nil || !*m.Holds || m.Zone == "" {
 			t.Errorf("member %+v does not hold it, or has no zone", m)
 		}
 		if got := o.heldBy("eu-1/" + m.Shard); got != "acme" {
@@ -48,7 +48,7 @@ func TestTenantAdd(t *testing.T) {
 	o.refused(ExitFound, "no cell has headroom: stamp a new one first", "tenant", "add", "own", "--internal")
 	o.refused(ExitUsage, `"whale"`, "tenant", "add", "new", "--size", "huge")
 	o.refused(ExitUsage, "--load", "tenant", "add", "new", "--load", "-1")
-	o.refused(ExitUsage, "1 to 128 bytes", "tenant", "add", "")
+	o.refused(ExitUsage, "argument 1 is empty", "tenant", "add", "")
 	o.refused(ExitUsage, "1 to 128 bytes", "tenant", "add", strings.Repeat("x", 129))
 	o.refused(ExitUsage, "accepts 1 arg", "tenant", "add")
 

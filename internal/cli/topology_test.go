@@ -14,7 +14,7 @@ func TestCells(t *testing.T) {
 	o := newOffice(t)
 	for words, args := range map[string][]string{
 		"--capacity must be given":        {"open", "eu-1"},
-		"--capacity must be given ":       {"open", "eu-1", "--capacity", "0"},
+		"--capacity 0: a cell that":       {"open", "eu-1", "--capacity", "0"},
 		"want a number in decimal":        {"open", "eu-1", "--capacity", "-3"},
 		"headroom 91 %":                   {"open", "eu-1", "--capacity", "1", "--keep-free", "91"},
 		`cell "eu-9" is not in the fleet`: {"open", "eu-9", "--capacity", "1"},
@@ -82,6 +82,7 @@ func TestTopologyPublish(t *testing.T) {
 		`zone "c", and the cell has`:                 shard("s01", "a") + "," + shard("s02", "c"),
 		`shard "s07", which the fleet does not have`: shard("s01", "a") + "," + shard("s07", "b"),
 		"2 of 1 shards":                              shard("s01", "a"),
+		`and the fleet has it in "b"`:                shard("s01", "a") + "," + shard("s02", "a"),
 	} {
 		o.write("t.json", fmt.Sprintf(shape, shards))
 		o.refused(ExitUsage, words, "topology", "publish", "eu-1", "--file", "t.json")
@@ -89,7 +90,7 @@ func TestTopologyPublish(t *testing.T) {
 	o.write("t.json", `{"cell":"us-1"}`)
 	o.refused(ExitUsage, `of cell "us-1", not "eu-1"`, "topology", "publish", "eu-1", "--file", "t.json")
 
-	o.write("t.json", fmt.Sprintf(shape, shard("s02", "a")+","+shard("s01", "b")))
+	o.write("t.json", fmt.Sprintf(shape, shard("s02", "b")+","+shard("s01", "a")))
 	o.must("topology", "publish", "eu-1", "--file", "t.json")
 	if out := o.must("topology", "show", "eu-1"); strings.Count(out, "live") != 2 {
 		t.Errorf("stdout %s", out)
@@ -156,7 +157,7 @@ func TestAShardLeaves(t *testing.T) {
 	o.refused(ExitFound, "60 tenants are left on it", "topology", "retire", "eu-1", "1")
 	o.refused(ExitFound, "is the newest", "topology", "retire", "eu-1", "2")
 	for range 2 { // the second time there is nothing left to do
-		if out := o.must("topology", "migrate", "eu-1", "--batch", "7"); out != "cell eu-1: 60 tenants on topology 2, 0 left\n" {
+		if out := o.must("topology", "migrate", "eu-1", "--batch", "7"); out != "cell eu-1: 60 tenants brought to topology 2 or found there, 0 skipped; now 60 are on it and 0 are not\n" {
 			t.Errorf("stdout %q", out)
 		}
 	}

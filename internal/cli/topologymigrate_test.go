@@ -91,7 +91,7 @@ func TestTopologyMigrateFailures(t *testing.T) {
 	if statusOf(err) != ExitFailed || !strings.Contains(err.Error(), fmt.Sprintf("%d tenants failed", len(r.Failed))) {
 		t.Errorf("status %d: %v", statusOf(err), err)
 	}
-	if want := fmt.Sprintf("cell eu-1: %d tenants on topology 2, 0 left, %d failed\n", r.Placed, len(r.Failed)); out.String() != want {
+	if want := fmt.Sprintf("cell eu-1: %d tenants brought to topology 2 or found there, 0 skipped, %d failed; now %d are on it and %d are not\n", r.Placed, len(r.Failed), r.Placed, len(r.Failed)); out.String() != want {
 		t.Errorf("stdout %q, want %q", out, want)
 	}
 	for _, left := range r.Failed {
@@ -99,7 +99,7 @@ func TestTopologyMigrateFailures(t *testing.T) {
 			t.Errorf("%s is not reported", left.Tenant)
 		}
 	}
-	if strings.Contains(errs.String(), "\x1b") || !strings.Contains(errs.String(), "of about 50, left: 0") {
+	if strings.Contains(errs.String(), "\x1b") || !strings.Contains(errs.String(), "of about 50, skipped: 0") {
 		t.Errorf("stderr %q", errs)
 	}
 	for range 50 {
@@ -151,7 +151,7 @@ func TestTopologyMigrateInterrupted(t *testing.T) {
 		if told := fmt.Sprintf("%s of about 40", count(int(now.Tenants), "tenant")); statusOf(err) != ExitSignal+int(syscall.SIGINT) || !strings.Contains(err.Error(), told) {
 			t.Errorf("at step %d: status %d, %v; want %q", at, statusOf(err), err, told)
 		}
-		if want := fmt.Sprintf("cell eu-1: %s on topology 2, 0 left\n", count(int(now.Tenants), "tenant")); out.String() != want {
+		if want := fmt.Sprintf("cell eu-1: %s brought to topology 2 or found there, 0 skipped; now %d are on it and %d are not\n", count(int(now.Tenants), "tenant"), now.Tenants, 40-now.Tenants); out.String() != want {
 			t.Errorf("at step %d: stdout %q, want %q", at, out, want)
 		}
 		for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) { return d.List(t.Context(), after, limit) }) {
