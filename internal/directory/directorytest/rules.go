@@ -19,6 +19,9 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		run  func(*testing.T, rules)
 	}{
 		{"Repeatable", repeatable},
+		{"RepeatableAnyTime", repeatedAnyTime},
+		{"RepeatableCells", cellsRepeatedAnyTime},
+		{"ConflictOfTheEntryAlone", conflictOfTheEntryAlone},
 		{"Diagram", diagram},
 		{"History", history},
 		{"ListCellAndState", listCellAndState},
@@ -36,6 +39,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"CountersFollowTheTenant", countersFollow},
 		{"MostPins", mostPins},
 		{"CellChanges", cellChanges},
+		{"CellChangesRepeated", cellChangesRepeated},
 		{"SlotsUnique", slotsUnique},
 		{"SignUpInterrupted", signUpInterrupted},
 		{"LastSlot", lastSlot},
@@ -52,6 +56,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"Unknown", unknown},
 		{"Operate", operate},
 		{"OperateRepeated", operateRepeated},
+		{"OperateRepeatedAfterOthers", operateRepeatedAfterOthers},
 		{"OperateRefuses", operateRefuses},
 		{"Migrate", migrate},
 		{"MigrateRefuses", migrateRefuses},
