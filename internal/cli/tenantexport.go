@@ -99,20 +99,22 @@ func (f *directoryFlags) exportFile(ctx context.Context, d *desk, file string, k
 		return 0, err
 	}
 	begun, written := at.Tenants, time.Now()
-	_, err = d.Export(ctx, out, kind, at.After, func(n int, last string) {
+	to := &tallied{w: out, n: at.Bytes}
+	_, err = d.Export(ctx, to, kind, at.After, func(n int, last string) {
 		say(begun + n)
-		at.After, at.Tenants = last, begun+n
+		// A page that fails is in the file in part: what stands here is as of the last that did not.
+		at.After, at.Tenants, at.Bytes = last, begun+n, to.n
 		if time.Since(written) < progressEvery {
 			return
 		}
 		written = time.Now()
-		f.checkpointExport(checkpoint, out, &at)
+		f.checkpointExport(checkpoint, at)
 	})
 	if err == nil {
 		err = out.Sync()
 	}
 	if err != nil {
-		f.checkpointExport(checkpoint, out, &at)
+		f.checkpointExport(checkpoint, at)
 		return 0, err
 	}
 	if err := os.Rename(part, file); err != nil {
@@ -125,17 +127,25 @@ func (f *directoryFlags) exportFile(ctx context.Context, d *desk, file string, k
 }
 
 // checkpointExport keeps where the file stands. Without it an export that stops begins earlier.
-func (f *directoryFlags) checkpointExport(path string, out *os.File, at *exportedTo) {
-	var err error
+func (f *directoryFlags) checkpointExport(path string, at exportedTo) {
 	if at.After == "" {
 		return // nothing is written yet but a header
 	}
-	if at.Bytes, err = out.Seek(0, io.SeekCurrent); err == nil {
-		err = writeCheckpoint(path, at)
-	}
-	if err != nil {
+	if err := writeCheckpoint(path, at); err != nil {
 		fmt.Fprintln(f.err, "warning:", err)
 	}
+}
+
+// tallied counts the bytes that w took.
+type tallied struct {
+	w io.Writer
+	n int64
+}
+
+func (t *tallied) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	t.n += int64(n)
+	return n, err
 }
 
 // readCheckpoint reads a checkpoint; found is false when there is none.
