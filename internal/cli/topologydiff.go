@@ -199,7 +199,7 @@ func (f *directoryFlags) printDiff(old, next *directory.Placer, entries iter.Seq
 			fmt.Fprintf(out, "%s cannot be placed by topology %d, or by %d, and would be left\n", count(sum.Left, "tenant"), sum.To, sum.From)
 		}
 		if sum.Drained > 0 {
-			fmt.Fprintf(out, "%s stay on shards that topology %d drains, since pins go before the topology: unpin them to empty the shards\n", count(sum.Drained, "pinned tenant"), sum.To)
+			fmt.Fprintf(out, "pinned to shards that topology %d drains, and staying there: %s; tenant unpin empties those shards\n", sum.To, count(sum.Drained, "tenant"))
 		}
 		if sum.Anew {
 			fmt.Fprintf(out, "topology %d draws all subsets anew: publish and migrate want --accept-remap\n", sum.To)

@@ -243,7 +243,7 @@ func (f *directoryFlags) printMigrated(r migrateReport, ended error, asJSON bool
 		}
 	}
 	if len(r.Drained) > 0 {
-		fmt.Fprintf(f.err, "note: topology %d drains shards to which %s stay pinned, %s first: unpin them to empty those shards\n", r.To, count(len(r.Drained), "tenant"), shown(r.Drained[0]))
+		fmt.Fprintf(f.err, "note: pinned to shards that topology %d drains, and staying there: %s, of whom the first is %s; tenant unpin empties those shards\n", r.To, count(len(r.Drained), "tenant"), shown(r.Drained[0]))
 	}
 	switch {
 	case ended != nil:
