@@ -248,6 +248,7 @@ var refusals = []struct {
 	{directory.ErrInUse, ExitFound, ""},
 	{directory.ErrRetired, ExitFound, ""},
 	{directory.ErrHome, ExitFound, ""},
+	{directory.ErrLineBreak, ExitFound, "write JSON lines, which carry every id: a FILE.jsonl, or --format jsonl"},
 	{directory.ErrNewer, ExitFound, ""},
 	{boltfile.ErrLocked, ExitFound, ""},
 	{directory.ErrNotFound, ExitUsage, "cellwall tenant list has those who are; ids are compared byte by byte"},
@@ -284,7 +285,7 @@ func readKeyFile(path string) ([]byte, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, usagef("--key-file %s has mode %#o, so that others can read or change it: take the key for known, or chmod 600 the file if nobody else uses this machine", path, mode)
 	}
-	text, err := os.ReadFile(path)
+	text, err := readSmall(path)
 	if err != nil {
 		return nil, usagef("--key-file: %w", err)
 	}
