@@ -60,7 +60,7 @@ func (l *late) Read(ctx context.Context, c directory.Consistency, keys ...direct
 	l.mu.Unlock()
 	records := make([]directory.Record, len(keys))
 	for _, i := range order {
-		l.arrive(ctx, 20)
+		l.arrive(ctx, 30)
 		got, err := l.Home.Read(ctx, c, keys[i])
 		if err != nil {
 			return nil, err
@@ -161,17 +161,18 @@ func (o operators) line(t *testing.T, operation string) *directory.Logged {
 func (o operators) work(t *testing.T, rng *rand.Rand, name string, steps int) (refused []string) {
 	var all []asked
 	out := map[string]bool{}
+	lost := -1 // the change whose answer was lost last
 	for i := range steps {
 		var a asked
-		if len(all) == 0 || rng.IntN(2) == 0 {
+		if lost >= 0 && rng.IntN(4) > 0 {
+			a = all[lost]
+		} else if len(all) == 0 || rng.IntN(2) == 0 {
 			a = o.next(t, rng, fmt.Sprintf("%s-%d", name, i))
 			all = append(all, a)
 		} else {
-			a = all[len(all)-1]
-			if rng.IntN(2) == 0 {
-				a = all[rng.IntN(len(all))]
-			}
+			a = all[rng.IntN(len(all))]
 		}
+		lost = -1
 		before := o.line(t, a.operation)
 		if before != nil { // repeated with the epoch, or with none
 			a.expect = []uint64{0, before.Before.Epoch}[rng.IntN(2)]
@@ -195,6 +196,7 @@ func (o operators) work(t *testing.T, rng *rand.Rand, name string, steps int) (r
 				t.Errorf("%s %s (-history +answer):\n%s", a.operation, a.kind, diff)
 			}
 		case errors.Is(err, errLost): // nobody knows
+			lost = slices.IndexFunc(all, func(b asked) bool { return b.operation == a.operation })
 		case after != nil:
 			t.Errorf("%s %s: %v, and it is in the history at epoch %d", a.operation, a.kind, err, after.After.Epoch)
 		case errors.Is(err, directory.ErrStale), errors.Is(err, directory.ErrState):
@@ -246,6 +248,63 @@ func repeatedAnyTime(t *testing.T, r rules) {
 		}
 		once(t, r, o.tenant)
 	}
+}
+
+// inFlight is a home whose next write arrives only between two records of a later read, of which it reads the
+// last first.
+type inFlight struct {
+	directory.Home
+	keep    bool
+	pending *directory.Batch
+}
+
+func (f *inFlight) Write(ctx context.Context, b directory.Batch) error {
+	if f.keep {
+		f.pending = &b
+		return errLost
+	}
+	return f.Home.Write(ctx, b)
+}
+
+func (f *inFlight) Read(ctx context.Context, c directory.Consistency, keys ...directory.Key) ([]directory.Record, error) {
+	records := make([]directory.Record, len(keys))
+	for i := range slices.Backward(keys) {
+		if i == 0 && len(keys) > 1 && !f.keep && f.pending != nil {
+			if err := f.Home.Write(ctx, *f.pending); err != nil {
+				return nil, err
+			}
+			f.pending = nil
+		}
+		got, err := f.Home.Read(ctx, c, keys[i])
+		if err != nil {
+			return nil, err
+		}
+		records[i] = got[0]
+	}
+	return records, nil
+}
+
+// A change that arrives while it is being repeated is found done, as each verb's, though the repetition looked
+// for what it left too early.
+func repeatedInFlight(t *testing.T, r rules) {
+	_, h, e := r.residence(t)
+	home := &inFlight{Home: r.home}
+	d, err := directory.Open(t.Context(), home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range verbs(directory.NewResidence(d, h, keys)) {
+		home.keep = true
+		_, err := v.do(t.Context(), 0, change(v.name))
+		wantIs(t, err, errLost)
+		home.keep = false
+		got, err := v.do(t.Context(), 0, change(v.name))
+		if err != nil || !v.want(got) || got.Epoch != e.Epoch+1 || home.pending != nil {
+			t.Fatalf("%s: %+v, %v", v.name, got, err)
+		}
+		e = got
+	}
+	once(t, r, "acme")
 }
 
 // once fails when the history of a tenant names an operation twice. A sign-up does, to turn active what it

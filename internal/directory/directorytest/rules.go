@@ -20,6 +20,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 	}{
 		{"Repeatable", repeatable},
 		{"RepeatableAnyTime", repeatedAnyTime},
+		{"RepeatableInFlight", repeatedInFlight},
 		{"RepeatableCells", cellsRepeatedAnyTime},
 		{"ConflictOfTheEntryAlone", conflictOfTheEntryAlone},
 		{"Diagram", diagram},
