@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -152,7 +153,7 @@ func TestTenantChanges(t *testing.T) {
 		}
 	}
 	o.must("tenant", "unpin", "acme")
-	if s := o.show("acme"); !slices.Equal(s.Subset, computed) || len(s.Held) != 2 {
+	if s := o.show("acme"); !reflect.DeepEqual(s.Subset, computed) || len(s.Held) != 2 {
 		t.Errorf("unpinned: %+v, held by %v; want %+v", s.Subset, s.Held, computed)
 	}
 	if out := o.must("tenant", "suspend", "acme", "--json"); !strings.Contains(out, `"state":"suspended"`) {

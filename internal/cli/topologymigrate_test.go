@@ -88,7 +88,7 @@ func TestTopologyMigrateFailures(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	err = f.printMigrated(r, err, false)
-	if statusOf(err) != ExitFailed || !strings.Contains(err.Error(), fmt.Sprintf("%d tenants failed", len(r.Failed))) {
+	if statusOf(err) != ExitFailed || !strings.Contains(err.Error(), count(len(r.Failed), "tenant")+" failed") {
 		t.Errorf("status %d: %v", statusOf(err), err)
 	}
 	if want := fmt.Sprintf("cell eu-1: %d tenants brought to topology 2 or found there, 0 skipped, %d failed; now %d are on it and %d are not\n", r.Placed, len(r.Failed), r.Placed, len(r.Failed)); out.String() != want {
@@ -117,7 +117,14 @@ func TestTopologyMigrateFailures(t *testing.T) {
 // It does not go on for ever over a cell whose shards are all down.
 func TestTopologyMigrateGivesUp(t *testing.T) {
 	f, d, _, _ := migrating(t, 300, func(int) error { return errors.New("down") })
-	r, err := f.migrate(t.Context(), d, toSecond, 40)
+	elsewhere := directory.Topology{Cell: "eu-1", Version: 3, Scheme: placement.RendezvousV1, KBySize: map[string]int{"": 2}, KeyVersion: "1"}
+	for _, id := range []string{"x1", "x2", "x3"} { // nobody has a shard already
+		elsewhere.Shards = append(elsewhere.Shards, directory.Shard{ID: id, Weight: 1, State: directory.InUse})
+	}
+	if _, err := d.Publish(t.Context(), elsewhere, directory.Change{Operation: "elsewhere", By: "ann", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.migrate(t.Context(), d, directory.Migration{Cell: "eu-1", To: 3}, 40)
 	if err != nil || r.Placed != 0 || len(r.Failed) != 120 {
 		t.Errorf("%d placed, %d failed, %v", r.Placed, len(r.Failed), err)
 	}

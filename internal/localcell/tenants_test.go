@@ -133,7 +133,7 @@ func TestUpMendsHoldings(t *testing.T) {
 	}
 	for _, tenant := range tenants {
 		for _, shard := range p.Shards() {
-			if err := d.items.Holds().Release(t.Context(), p.Cell, shard, directory.Holding{Tenant: tenant, Epoch: 99}); err != nil {
+			if err := d.items.Holds().Forget(t.Context(), p.Cell, shard, directory.Holding{Tenant: tenant, Epoch: 99}); err != nil {
 				t.Fatal(err)
 			}
 		}
