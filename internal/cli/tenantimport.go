@@ -115,7 +115,7 @@ type importReport struct {
 
 // importedTo is the content of a checkpoint.
 type importedTo struct {
-	Line      int    `json:"line"` // all up to it are done
+	Line      int    `json:"line"`   // all up to it are done
 	Differ    int    `json:"differ"` // of them, those who were there otherwise
 	Operation string `json:"operation"`
 	SHA256    string `json:"sha256"` // of the file
@@ -180,6 +180,11 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	r.Tenants = good
 	if err := d.reach(slices.Sorted(maps.Keys(named))...); err != nil {
 		return r, err
+	}
+	for _, cell := range slices.Sorted(maps.Keys(named)) {
+		if err := d.placeBy(ctx, cell, newest[cell]); err != nil {
+			return r, err
+		}
 	}
 	// It tells who is there already, whom it does not change.
 	if err := d.noteListing(ctx, "tenant import", strings.ToValidUTF8(filepath.Base(in.file), "?")); err != nil {

@@ -377,7 +377,7 @@ tenants get. From then on the topology no longer keeps its shards in the fleet.`
 				}
 				t, err := d.Retire(cmd.Context(), args[0], version, d.change())
 				if errors.Is(err, directory.ErrInUse) {
-					return hint(directoryError(err), "cellwall topology migrate %s brings its tenants to the newest; topology show %s counts those on each", quote(args[0]), quote(args[0]))
+					return hint(directoryError(err), "only an older version that nobody is on can be retired: cellwall topology migrate %s brings tenants to the newest, and topology show %s counts those on each", quote(args[0]), quote(args[0]))
 				}
 				if err != nil {
 					return err

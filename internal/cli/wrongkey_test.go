@@ -32,10 +32,11 @@ func TestAnotherKeyIsRefused(t *testing.T) {
 	if got := lines[shownTopology](o, o.must("topology", "show", "eu-1", "--json")); len(got) != 2 || got[0].KeyCheck == "" || got[1].KeyCheck != got[0].KeyCheck {
 		t.Fatalf("topologies %+v: want the fingerprint in both", got)
 	}
+	o.write("new.csv", "tenant,cell\nnew,eu-1\n")
 	back := o.otherKey()
 	for _, args := range []string{
 		"tenant add new", "tenant pin acme s01 s02", "topology migrate eu-1", "topology diff eu-1 --from 1 --to 2", "topology diff eu-1 --without s05",
-		"topology publish eu-1 --without s05",
+		"topology publish eu-1 --without s05", "tenant import new.csv",
 	} {
 		o.refused(ExitUsage, "not the placement key", strings.Fields(args)...)
 	}
