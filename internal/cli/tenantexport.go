@@ -213,12 +213,12 @@ func (t *tallied) Write(p []byte) (int, error) {
 
 // readCheckpoint reads a checkpoint; found is false when there is none.
 func readCheckpoint(path string, into any) (found bool, err error) {
-	text, err := os.ReadFile(path)
+	text, err := readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, into)
+		err = plainJSON(json.Unmarshal(text, into))
 	}
 	if err != nil {
 		return false, hint(usagef("checkpoint %s: %w", path, err), "remove it to begin anew")
