@@ -262,3 +262,63 @@ func TestZonesGrowWithTheFleet(t *testing.T) {
 	o.must("cell", "open", "eu-1", "--capacity", "50")
 	has("a b c d")
 }
+
+// A change of a cell that is repeated under its operation is found done, whatever came after it.
+func TestCellChangesRepeated(t *testing.T) {
+	o := openOffice(t)
+	publish := []string{"topology", "publish", "eu-1", "--drain", "s06", "--operation", "P1", "--json"}
+	first := o.must(publish...)
+	open := []string{"cell", "open", "eu-1", "--capacity", "80", "--operation", "C1"}
+	o.must(open...)
+	o.must("cell", "close", "eu-1", "--operation", "C2")
+	if out := o.must(publish...); out != first {
+		t.Errorf("published again, after other changes:\n%s\nwant\n%s", out, first)
+	}
+	o.must("topology", "publish", "eu-1", "--without", "s06")
+	o.must("topology", "publish", "eu-1", "--replace", "s01=s03", "--operation", "P3")
+	before := o.everything()
+	if out := o.must(publish...); out != first {
+		t.Errorf("published again, after another topology:\n%s\nwant\n%s", out, first)
+	}
+	if got := lines[shownTopology](o, o.must("topology", "publish", "eu-1", "--replace", "s01=s03", "--operation", "P3", "--json")); got[0].Version != 4 {
+		t.Errorf("a replacement, published again: version %d, want 4", got[0].Version)
+	}
+	for _, args := range [][]string{open, {"cell", "close", "eu-1", "--operation", "C2"}} {
+		code, out, errs := o.run(args...)
+		if later := strings.Contains(errs, "was done before, and the cell was changed since"); code != ExitDone || out == "" || !later {
+			t.Errorf("%v again: status %d, stdout %q, stderr %q", args, code, out, errs)
+		}
+	}
+	if after := o.everything(); after != before {
+		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
+	}
+	for _, args := range [][]string{
+		{"topology", "publish", "eu-1", "--drain", "s05", "--operation", "P1"},
+		{"topology", "publish", "eu-1", "--operation", "C1"},
+		{"cell", "open", "eu-1", "--capacity", "81", "--operation", "C1"},
+		{"cell", "close", "eu-1", "--operation", "P1"},
+	} {
+		o.refused(ExitFound, "the operation id was used for another change", args...)
+	}
+}
+
+// A suspension that was lifted is found done, with the placement key and without.
+func TestSuspendRepeated(t *testing.T) {
+	o := openOffice(t)
+	o.must("tenant", "add", "acme")
+	suspend := []string{"tenant", "suspend", "acme", "--operation", "S1"}
+	o.must(suspend...)
+	o.must("tenant", "resume", "acme")
+	before := o.everything()
+	const want = "suspended at epoch 3, and changed since"
+	if out := o.must(suspend...); !strings.Contains(out, want) {
+		t.Errorf("again: %q, want %q", out, want)
+	}
+	if code, out, errs := o.bare(append(suspend, fileArg, "--by=ann")...); code != ExitDone || !strings.Contains(out, want) {
+		t.Errorf("again, without a key: status %d, stdout %q, stderr %q", code, out, errs)
+	}
+	o.refused(ExitFound, "the operation id was used for another change", "tenant", "resume", "acme", "--operation", "S1")
+	if after := o.everything(); after != before {
+		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
+	}
+}
