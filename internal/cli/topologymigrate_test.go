@@ -179,3 +179,28 @@ func TestTopologyMigrateInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// Who was brought to the version, and taken to another by somebody else meanwhile, is not said to be on it.
+func TestTopologyMigrateAgainstAnother(t *testing.T) {
+	f, d, out, _ := migrating(t, 20, func(int) error { return nil })
+	if _, err := f.migrate(t.Context(), d, toSecond, 10); err != nil {
+		t.Fatal(err)
+	}
+	d.operation = "back"
+	r, err := f.migrate(t.Context(), d, directory.Migration{Cell: "eu-1", To: 1}, 10)
+	if err != nil || r.On != 20 || r.Others != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	d.operation = "another"
+	if _, err := d.Migrate(t.Context(), toSecond, "", 7, d.change()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.sumUp(t.Context(), &r, true); err != nil || r.On != 13 || r.Others != 7 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	out.Reset()
+	err = f.printMigrated(r, nil, false)
+	if want := "now 13 are on it and 7 are not"; statusOf(err) != ExitFound || !strings.Contains(out.String(), want) {
+		t.Errorf("status %d, %v, stdout %q; want %q", statusOf(err), err, out, want)
+	}
+}
