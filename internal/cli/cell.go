@@ -46,8 +46,12 @@ fleet dropped one or has them in another order.`,
 			if err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("capacity") || capacity == 0 {
-				return hint(usagef("--capacity must be given"), "run a load test against the cell and give the requests per second that it stood")
+			if capacity == 0 {
+				problem := usagef("--capacity must be given")
+				if cmd.Flags().Changed("capacity") {
+					problem = usagef("--capacity 0: a cell that stands no request takes no tenants")
+				}
+				return hint(problem, "run a load test against the cell and give the requests per second that it stood")
 			}
 			if !cmd.Flags().Changed("shard-capacity") {
 				shardCapacity = float64(fleet.Shard.Capacity)
@@ -55,16 +59,19 @@ fleet dropped one or has them in another order.`,
 			if statefulShards(fleet) && shardCapacity == 0 {
 				return hint(usagef("--shard-capacity must be given: with shard.state.mode home tenants are pinned to shards with headroom"), "run a load test against one shard, or write it as shard.capacity into the fleet")
 			}
-			whole, err := directory.PerSecond(capacity)
+			whole, err := measured(capacity)
 			if err != nil {
 				return usagef("--capacity: %w", err)
 			}
-			one, err := directory.PerSecond(shardCapacity)
+			one, err := measured(shardCapacity)
 			if err != nil {
 				return usagef("--shard-capacity: %w", err)
 			}
 			return f.with(cmd.Context(), func(d *desk) error {
-				if err := d.know(cmd.Context(), cell); err != nil {
+				if err := d.admits(cmd.Context(), fleet.Service, cell.Name); err != nil {
+					return err
+				}
+				if err := d.know(cmd.Context(), fleet.Service, cell); err != nil {
 					return err
 				}
 				if err := d.extend(cmd.Context(), cell); err != nil {
@@ -89,6 +96,16 @@ fleet dropped one or has them in another order.`,
 	intVar(cmd.Flags(), &keepFree, "keep-free", directory.DefaultHeadroom, "per cent of the capacity that new tenants leave free, 0 to 90")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// measured is a measured number of requests per second, less what is below a thousandth: a cell is never
+// taken to stand more than it did.
+func measured(perSecond float64) (directory.Rate, error) {
+	r, err := directory.PerSecond(perSecond)
+	if r.Float() > perSecond {
+		r--
+	}
+	return r, err
 }
 
 func cellClose(f *directoryFlags) *cobra.Command {
@@ -133,6 +150,7 @@ func cellHeadroom(f *directoryFlags) *cobra.Command {
 		Short: "Show how much each cell may take yet",
 		Long: `Show what each cell, or those named, was measured to stand, what is kept free, what its tenants reserved,
 and what is left for new ones. With --json each line is an object. Rates are in requests per second.`,
+		Args: usageArgs(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.read(cmd.Context(), func(d *desk) error {
 				var reports []cellReport
@@ -145,7 +163,10 @@ and what is left for new ones. With --json each line is an object. Rates are in 
 						reports = append(reports, report(c))
 					}
 				}
-				for _, name := range args {
+				for i, name := range args {
+					if slices.Contains(args[:i], name) {
+						continue
+					}
 					c, err := d.Cell(cmd.Context(), name)
 					if err != nil {
 						return err
@@ -234,8 +255,21 @@ func (f *directoryFlags) stamped(name string) (*fleet.Fleet, fleet.Cell, error) 
 	return fl, c, err
 }
 
-// know adds a stamped cell, closed, when the directory does not know it yet.
-func (d *desk) know(ctx context.Context, c fleet.Cell) error {
+// admits refuses a cell that cannot be in the directory: the directory is another service's, or that of one
+// running cell, which is another.
+func (d *desk) admits(ctx context.Context, service, cell string) error {
+	if d.cell != "" && d.cell != cell {
+		return hint(usagef("cell %q does not run here: %s is cell %q", cell, d.where, d.cell), "name the directory of that cell with --directory, or start it with cellwall local up --cell %s in another --state-dir", quote(cell))
+	}
+	return d.OfService(ctx, service)
+}
+
+// know adds a stamped cell, closed, when the directory does not know it yet, and has the directory remember
+// whose it is.
+func (d *desk) know(ctx context.Context, service string, c fleet.Cell) error {
+	if err := d.Claim(ctx, service, d.changePart("claim")); err != nil {
+		return err
+	}
 	if _, err := d.Cell(ctx, c.Name); !errors.Is(err, directory.ErrUnknownCell) {
 		return err
 	}

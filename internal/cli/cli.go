@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -155,6 +156,9 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return hint(usagef("%w", err), "usage: %s", cmd.UseLine())
+		}
+		if i := slices.Index(args, ""); i >= 0 { // an unset variable of a script is not to mean something else
+			return hint(usagef("argument %d is empty: give it a value", i+1), "usage: %s", cmd.UseLine())
 		}
 		return nil
 	}

@@ -50,6 +50,7 @@ type desk struct {
 	keys      directory.Keys
 	reach     func(cells ...string) error // refuses, before anything is done, cells whose shards are out of reach
 	where     string                      // for people
+	cell      string                      // that alone lives in the directory; "" when there is no such
 	by, why   string
 	operation string
 	at        time.Time
@@ -122,6 +123,7 @@ func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
 	if err != nil {
 		return nil, errors.Join(directoryError(err), d.close())
 	}
+	d.files = append(d.files, f.keyFile, f.fleetFile)
 	d.Residence = directory.NewResidence(dir, d.holder, d.keys)
 	return d, nil
 }
@@ -171,7 +173,8 @@ func (f *directoryFlags) localHome(d *desk) (directory.Home, directory.Keys, err
 	if d.holder, err = r.Holder(); err != nil {
 		return nil, nil, err
 	}
-	d.where = "the local cell in " + state.String()
+	d.files = filesIn(state.String())
+	d.where, d.cell = "the local cell in "+state.String(), r.Cell
 	return home, func(_ context.Context, cell, version string) ([]byte, error) { return state.Key(cell, version) }, nil
 }
 
@@ -235,17 +238,20 @@ var refusals = []struct {
 	{directory.ErrReused, ExitFound, "leave --operation out: it repeats a change whose answer was lost, and this is another"},
 	{directory.ErrStale, ExitFound, "somebody changed it first: look at what stands, and give the command again if it is still to be done"},
 	{directory.ErrExists, ExitFound, "cellwall tenant show has where it is"},
-	{directory.ErrCellExists, ExitFound, ""},
-	{directory.ErrZones, ExitFound, ""},
+	{directory.ErrCellExists, ExitFound, "cellwall cell headroom lists the cells"},
+	{directory.ErrZones, ExitFound, "give the fleet's cell the zones that it had, in their order, and new ones after them; a cell of other zones is another cell"},
 	{directory.ErrState, ExitFound, "cellwall tenant show has its state; a sign-up is finished by its tenant add, a move by the move"},
-	{directory.ErrInUse, ExitFound, ""},
-	{directory.ErrRetired, ExitFound, ""},
+	{directory.ErrInUse, ExitFound, "cellwall topology show CELL has who is left on it; topology migrate CELL brings them to the newest"},
+	{directory.ErrRetired, ExitFound, "cellwall topology show CELL lists those that are live"},
 	{directory.ErrHome, ExitFound, ""},
+	{directory.ErrLineBreak, ExitFound, "write JSON lines, which carry every id: a FILE.jsonl, or --format jsonl"},
 	{directory.ErrNewer, ExitFound, ""},
 	{boltfile.ErrLocked, ExitFound, ""},
 	{directory.ErrNotFound, ExitUsage, "cellwall tenant list has those who are; ids are compared byte by byte"},
 	{directory.ErrUnknownCell, ExitUsage, "cellwall cell headroom lists those that it knows; cell open and topology publish add one of the fleet"},
 	{directory.ErrUnknownTopology, ExitUsage, "cellwall topology show CELL lists those that there are"},
+	{directory.ErrKey, ExitUsage, "give the key that the cell had when that topology was published"},
+	{directory.ErrService, ExitUsage, "name that service's fleet with --fleet, or this one's directory with --directory"},
 	{directory.ErrInvalid, ExitUsage, ""},
 	{directory.ErrTooLarge, ExitUsage, ""},
 }

@@ -138,8 +138,8 @@ func TestNumbersAreDecimal(t *testing.T) {
 }
 
 func TestTokenOfNoTenant(t *testing.T) {
-	for _, id := range []string{"", "a\xff", strings.Repeat("x", 129)} {
-		if status, out, errw := command("", "local", "token", id); status != ExitUsage || out != "" || !strings.Contains(errw, "1 to 128 bytes") {
+	for id, words := range map[string]string{"": "argument 1 is empty", "a\xff": "1 to 128 bytes", strings.Repeat("x", 129): "1 to 128 bytes"} {
+		if status, out, errw := command("", "local", "token", id); status != ExitUsage || out != "" || !strings.Contains(errw, words) {
 			t.Errorf("%q: status %d, %q, %q", id, status, out, errw)
 		}
 	}

@@ -59,7 +59,7 @@ func readKeyFile(path string) (*keyFile, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, usagef("--key-file %s has mode %#o, so that others can read or change it: take the key for known, or chmod 600 the file if nobody else uses this machine", path, mode)
 	}
-	text, err := os.ReadFile(path)
+	text, err := readSmall(path)
 	if err != nil {
 		return nil, usagef("--key-file: %w", err)
 	}

@@ -185,6 +185,10 @@ func upError(err error) error {
 		return hint(foundf("%w", err), "cellwall local status shows it, cellwall local down ends it")
 	case errors.Is(err, localcell.ErrOtherCell):
 		return hint(foundf("%w", err), "use another --state-dir, or give the old cell's data up with cellwall local down --purge")
+	case errors.Is(err, directory.ErrKey):
+		return hint(usagef("%w", err), "put the key file back that the cell had in the state directory; another one would place all of its tenants elsewhere")
+	case errors.Is(err, directory.ErrService):
+		return hint(usagef("%w", err), "use another --state-dir, or name that service's fleet with --fleet")
 	case errors.Is(err, localcell.ErrLostShard):
 		return hint(foundf("%w", err), "put the shard back; to take it away, publish a topology --without it, migrate, and retire the versions that name it first")
 	}

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,6 +41,11 @@ func countedVar(flags *pflag.FlagSet, p *uint64, name, usage string) {
 func wordVar(flags *pflag.FlagSet, p *string, name, value, usage string) {
 	*p = value
 	flags.Var((*word)(p), name, usage)
+}
+
+// wordsVar adds a flag for words, separated by commas or by giving it again. None is empty or stands twice.
+func wordsVar(flags *pflag.FlagSet, p *[]string, name, usage string) {
+	flags.Var((*words)(p), name, usage)
 }
 
 type wholeNumber int
@@ -104,6 +111,24 @@ func (n *wholeNumbers) Set(text string) error {
 
 func (n *wholeNumbers) String() string { return joinInts(*n, ",") }
 func (n *wholeNumbers) Type() string   { return "ints" }
+
+type words []string
+
+func (w *words) Set(text string) error {
+	for _, one := range strings.Split(text, ",") {
+		switch {
+		case one == "":
+			return errors.New("a name in it is empty: give it a value, or leave it out")
+		case slices.Contains(*w, one):
+			return fmt.Errorf("%q stands twice: name it once", one)
+		}
+		*w = append(*w, one)
+	}
+	return nil
+}
+
+func (w *words) String() string { return strings.Join(*w, ",") }
+func (w *words) Type() string   { return "strings" }
 
 type number float64
 

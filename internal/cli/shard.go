@@ -37,7 +37,7 @@ looked is kept in the record that tenant history --operator prints.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cell, shard, ok := strings.Cut(args[0], "/")
 			if !ok || cell == "" || shard == "" {
-				return usagef("%q is no shard: write CELL/SHARD, as eu-1/s07", args[0])
+				return hint(usagef("%q is no shard: write CELL/SHARD, as eu-1/s07", args[0]), "cellwall cell headroom lists the cells, topology show CELL VERSION a cell's shards")
 			}
 			ctx := cmd.Context()
 			return f.read(ctx, func(d *desk) error {
@@ -54,7 +54,7 @@ looked is kept in the record that tenant history --operator prints.`,
 					}
 				}
 				if !known {
-					return usagef("no topology of cell %q names shard %q", cell, shard)
+					return hint(usagef("no topology of cell %q names shard %q", cell, shard), "cellwall topology show %s VERSION lists its shards", quote(cell))
 				}
 				if err := d.noteListing(ctx, "shard tenants", args[0]); err != nil {
 					return err

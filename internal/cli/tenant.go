@@ -66,6 +66,9 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 			}
 			s.Tenant, s.Stateful = args[0], statefulShards(fleet)
 			return f.with(cmd.Context(), func(d *desk) error {
+				if err := d.OfService(cmd.Context(), fleet.Service); err != nil {
+					return err
+				}
 				if err := d.placeable(cmd.Context(), s.Internal); err != nil {
 					return err
 				}
@@ -87,17 +90,12 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 	return cmd
 }
 
-// placeable refuses a sign-up that would stop half-way: with topologies there are subsets to compute, and
-// the shards of each cell that the tenant may come to must be in reach.
+// placeable refuses a sign-up that would stop half-way: of each cell that the tenant may come to, the shards
+// must be in reach, and the placement key at hand that its newest topology places by.
 func (d *desk) placeable(ctx context.Context, internal bool) error {
 	cells, err := d.Cells(ctx)
 	if err != nil {
 		return err
-	}
-	if slices.ContainsFunc(cells, func(c directory.Cell) bool { return c.Topology > 0 }) {
-		if err := d.keyed(ctx); err != nil {
-			return err
-		}
 	}
 	for _, c := range cells {
 		if !c.Open || c.Internal != internal || c.Topology == 0 {
@@ -105,6 +103,13 @@ func (d *desk) placeable(ctx context.Context, internal bool) error {
 		}
 		if err := d.reach(c.Name); err != nil {
 			return err
+		}
+		t, err := d.Topology(ctx, c.Name, c.Topology)
+		if err != nil {
+			return err
+		}
+		if _, err := d.placer(ctx, t); err != nil {
+			return fmt.Errorf("cell %q, which the tenant may come to: nothing was done: %w", c.Name, err)
 		}
 	}
 	return nil
@@ -149,42 +154,14 @@ func (f *directoryFlags) changing(cmd *cobra.Command, did string, do func(ctx co
 			if e.Epoch == 0 {
 				return err
 			}
+			did, stands, lookErr := f.since(cmd.Context(), d, did, e)
 			// With an error it is changed, and a shard did not let go.
-			return errors.Join(err, f.printChanged(did, e, asJSON))
+			return errors.Join(err, lookErr, f.printChanged(did, stands, asJSON))
 		})
 	}
 	epochFlag(cmd, &epoch)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
-}
-
-func tenantPin(f *directoryFlags) *cobra.Command {
-	return f.changing(&cobra.Command{
-		Use:   "pin TENANT SHARD...",
-		Short: "Give a tenant an explicit subset of its cell's shards, the most preferred first",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return hint(usagef("tenant %q would be pinned to no shard", args[0]), "name one shard at least, or use tenant unpin")
-			}
-			return usageArgs(cobra.MinimumNArgs(2))(cmd, args)
-		},
-	}, "pinned", func(ctx context.Context, d *desk, args []string, epoch uint64) (directory.Entry, error) {
-		e, err := d.Pin(ctx, args[0], args[1:], epoch, d.change())
-		if errors.Is(err, directory.ErrInvalid) {
-			err = hint(directoryError(err), "name shards of the tenant's cell, each once; cellwall topology show CELL VERSION lists them")
-		}
-		return e, err
-	})
-}
-
-func tenantUnpin(f *directoryFlags) *cobra.Command {
-	return f.changing(&cobra.Command{
-		Use:   "unpin TENANT",
-		Short: "Give a pinned tenant the subset that the scheme computes",
-		Args:  exactly(1),
-	}, "unpinned", func(ctx context.Context, d *desk, args []string, epoch uint64) (directory.Entry, error) {
-		return d.Unpin(ctx, args[0], epoch, d.change())
-	})
 }
 
 func tenantSuspend(f *directoryFlags) *cobra.Command {
@@ -208,6 +185,19 @@ func tenantResume(f *directoryFlags) *cobra.Command {
 	})
 }
 
+// since is what stands of a change that is repeated when others followed it, with what to say of it.
+func (f *directoryFlags) since(ctx context.Context, d *desk, did string, e directory.Entry) (string, directory.Entry, error) {
+	if f.operation == "" {
+		return did, e, nil
+	}
+	now, err := d.Get(ctx, e.Tenant)
+	if err != nil || now.Epoch == e.Epoch {
+		return did, e, err
+	}
+	fmt.Fprintf(f.err, "note: operation %s was done before, at epoch %d, and the tenant was changed since\n", quote(f.operation), e.Epoch)
+	return fmt.Sprintf("%s at epoch %d, and changed since:", did, e.Epoch), now, nil
+}
+
 // printChanged says what became of an entry.
 func (f *directoryFlags) printChanged(did string, e directory.Entry, asJSON bool) error {
 	if asJSON {
@@ -221,9 +211,10 @@ func (f *directoryFlags) printChanged(did string, e directory.Entry, asJSON bool
 	return err
 }
 
-// shown is a text of the directory for people: whatever was written there, it cannot move a cursor.
+// shown is a text of the directory for people: whatever was written there, it cannot move a cursor, and one
+// of spaces is seen.
 func shown(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if text != strings.TrimSpace(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Sprintf("%q", text)
 	}
 	return printable(text)

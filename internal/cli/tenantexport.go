@@ -26,7 +26,8 @@ whole of the export is in it exactly once, as it is at that moment. That you exp
 record that tenant history --operator prints.
 
 A file grows beside its place, as FILE.part, and comes there when it is whole. An export to a file that was
-interrupted goes on where it stopped when the same command is given again.`,
+interrupted goes on where FILE.checkpoint says when the same command is given again. Exit status 3 when that is of
+another directory or format, and for CSV when a tenant's id has a line break, which JSON lines carry.`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := ""
@@ -40,7 +41,10 @@ interrupted goes on where it stopped when the same command is given again.`,
 				}
 			}
 			ctx := cmd.Context()
-			return f.with(ctx, func(d *desk) error {
+			return f.read(ctx, func(d *desk) error {
+				if err := d.mayExportTo(file); err != nil {
+					return err
+				}
 				if err := d.noteListing(ctx, "tenant export"); err != nil {
 					return err
 				}
@@ -51,7 +55,7 @@ interrupted goes on where it stopped when the same command is given again.`,
 				}
 				n, err := f.exportFile(ctx, d, file, kind, say)
 				if err != nil {
-					return hint(err, "the same command goes on where it stopped")
+					return err
 				}
 				_, err = fmt.Fprintf(f.err, "%s written to %s\n", count(n, "tenant"), file)
 				return err
@@ -71,81 +75,150 @@ type exportedTo struct {
 	Directory string               `json:"directory"`
 }
 
-func (f *directoryFlags) exportFile(ctx context.Context, d *desk, file string, kind directory.FileFormat, say func(int)) (n int, err error) {
-	part, checkpoint := file+".part", file+".checkpoint"
-	at := exportedTo{Format: kind, Directory: d.where}
+// beside is the files that an export writes beside its own.
+func beside(file string) (part, checkpoint string) { return file + ".part", file + ".checkpoint" }
+
+// mayExportTo refuses a file that cannot be written as a whole, or would overwrite what is needed.
+func (d *desk) mayExportTo(file string) error {
+	if file == "" {
+		return nil
+	}
+	part, checkpoint := beside(file)
+	for _, path := range []string{file, part, checkpoint} {
+		if err := d.spares(path); err != nil {
+			return err
+		}
+		if err := regular(path); err != nil {
+			return hint(err, "name a file; without one the tenants go to standard output")
+		}
+	}
+	return nil
+}
+
+// exportBegun opens the part of the file that is there, cut off where the checkpoint has it, or an empty one.
+func (f *directoryFlags) exportBegun(d *desk, file string, kind directory.FileFormat) (out *os.File, at exportedTo, err error) {
+	part, checkpoint := beside(file)
 	var before exportedTo
 	found, err := readCheckpoint(checkpoint, &before)
 	if err != nil {
-		return 0, err
+		return nil, at, err
 	}
-	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return 0, usagef("cannot write the tenants: %w", err)
+	if found && (before.Format != kind || before.Directory != d.where) {
+		return nil, at, hint(foundf("the checkpoint %s is of an export of another directory or format (%s, %s)", checkpoint, before.Directory, before.Format),
+			"remove it and %s to export from the beginning, or name another file", part)
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	if out, err = os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, at, hint(usagef("cannot write the tenants: %w", err), "name a file in a folder that is there and yours to write to")
+	}
 	info, err := out.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if found && before.Format == kind && before.Directory == d.where && info.Size() >= before.Bytes {
+	switch at = (exportedTo{Format: kind, Directory: d.where}); {
+	case err != nil:
+	case found && info.Size() >= before.Bytes:
 		at = before
 		fmt.Fprintf(f.err, "going on after %s\n", count(at.Tenants, "tenant"))
+	case found:
+		fmt.Fprintf(f.err, "%s has less than its checkpoint says: beginning anew\n", part)
 	}
-	if err := out.Truncate(at.Bytes); err != nil {
+	if err == nil {
+		err = out.Truncate(at.Bytes)
+	}
+	if err == nil {
+		_, err = out.Seek(at.Bytes, io.SeekStart)
+	}
+	if err != nil {
+		return nil, at, errors.Join(err, out.Close())
+	}
+	return out, at, nil
+}
+
+func (f *directoryFlags) exportFile(ctx context.Context, d *desk, file string, kind directory.FileFormat, say func(int)) (n int, err error) {
+	part, checkpoint := beside(file)
+	out, at, err := f.exportBegun(d, file, kind)
+	if err != nil {
 		return 0, err
 	}
-	if _, err := out.Seek(at.Bytes, io.SeekStart); err != nil {
-		return 0, err
-	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	f.watches() // the checkpoint is to say how far it came
 	begun, written := at.Tenants, time.Now()
-	_, err = d.Export(ctx, out, kind, at.After, func(n int, last string) {
+	to := &tallied{w: out, n: at.Bytes}
+	_, err = d.Export(ctx, to, kind, at.After, func(n int, last string) {
 		say(begun + n)
-		at.After, at.Tenants = last, begun+n
+		// A page that fails is in the file in part: what stands here is as of the last that did not.
+		at.After, at.Tenants, at.Bytes = last, begun+n, to.n
 		if time.Since(written) < progressEvery {
 			return
 		}
 		written = time.Now()
-		f.checkpointExport(checkpoint, out, &at)
+		f.checkpointExport(checkpoint, at)
 	})
 	if err == nil {
 		err = out.Sync()
 	}
+	if err == nil {
+		err = os.Rename(part, file)
+	}
 	if err != nil {
-		f.checkpointExport(checkpoint, out, &at)
-		return 0, err
+		return 0, f.exportEnded(ctx, file, at, err)
 	}
-	if err := os.Rename(part, file); err != nil {
-		return 0, err
-	}
-	if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	return at.Tenants, nil
+	return at.Tenants, gone(checkpoint)
 }
 
-// checkpointExport keeps where the file stands. Without it an export that stops begins earlier.
-func (f *directoryFlags) checkpointExport(path string, out *os.File, at *exportedTo) {
-	var err error
+// exportEnded leaves what an export needs to go on, and says so; nothing where it cannot.
+func (f *directoryFlags) exportEnded(ctx context.Context, file string, at exportedTo, err error) error {
+	part, checkpoint := beside(file)
+	if errors.Is(err, directory.ErrLineBreak) {
+		return errors.Join(directoryError(err), gone(part), gone(checkpoint))
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %s are in %s", context.Cause(ctx), count(at.Tenants, "tenant"), part)
+	}
+	if !f.checkpointExport(checkpoint, at) {
+		return hint(err, "the same command begins anew")
+	}
+	return hint(err, "the same command goes on after %s", count(at.Tenants, "tenant"))
+}
+
+// gone removes a file, if there is one.
+func gone(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// checkpointExport keeps where the file stands, and says whether it could. Without it an export that stops
+// begins earlier.
+func (f *directoryFlags) checkpointExport(path string, at exportedTo) bool {
 	if at.After == "" {
-		return // nothing is written yet but a header
+		return false // nothing is written yet but a header
 	}
-	if at.Bytes, err = out.Seek(0, io.SeekCurrent); err == nil {
-		err = writeCheckpoint(path, at)
-	}
+	err := writeCheckpoint(path, at)
 	if err != nil {
 		fmt.Fprintln(f.err, "warning:", err)
 	}
+	return err == nil
+}
+
+// tallied counts the bytes that w took.
+type tallied struct {
+	w io.Writer
+	n int64
+}
+
+func (t *tallied) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	t.n += int64(n)
+	return n, err
 }
 
 // readCheckpoint reads a checkpoint; found is false when there is none.
 func readCheckpoint(path string, into any) (found bool, err error) {
-	text, err := os.ReadFile(path)
+	text, err := readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, into)
+		err = plainJSON(json.Unmarshal(text, into))
 	}
 	if err != nil {
 		return false, hint(usagef("checkpoint %s: %w", path, err), "remove it to begin anew")

@@ -148,10 +148,32 @@ func (d *desk) doneBy(ctx context.Context, operator string) ([]event, error) {
 	}
 }
 
+// sortEvents puts events in the order of their times, but the changes of one tenant in that of their epochs:
+// times are those of the clocks of whoever asked, and one may be behind.
 func sortEvents(events []event) {
 	slices.SortStableFunc(events, func(a, b event) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Epoch, b.Epoch))
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Epoch, b.Epoch))
 	})
+	type timed struct {
+		event
+		from time.Time // the latest of its own and the times of the tenant's changes before it
+	}
+	latest := map[string]time.Time{}
+	order := make([]timed, len(events))
+	for i, e := range events {
+		order[i] = timed{e, e.At}
+		if e.Epoch == 0 {
+			continue
+		}
+		if last := latest[e.Tenant]; e.At.Before(last) {
+			order[i].from = last
+		}
+		latest[e.Tenant] = order[i].from
+	}
+	slices.SortStableFunc(order, func(a, b timed) int { return a.from.Compare(b.from) })
+	for i := range order {
+		events[i] = order[i].event
+	}
 }
 
 func accessEvent(a directory.Access) event {

@@ -53,7 +53,13 @@ status 3 when tenants are there already, and otherwise: they, too, are left alon
 				checkpoint = args[0] + ".checkpoint"
 			}
 			in := &importing{app: f.app, file: args[0], format: kind, cell: cell, checkpoint: checkpoint, fleet: fleet, every: progressEvery}
-			return f.with(cmd.Context(), func(d *desk) error {
+			if err := regular(args[0]); err != nil {
+				return hint(err, "it is read twice: write what comes from a pipe or a device to a file first")
+			}
+			return f.read(cmd.Context(), func(d *desk) error {
+				if err := d.spares(checkpoint, args[0]); err != nil {
+					return err
+				}
 				if err := d.keyed(cmd.Context()); err != nil {
 					return err
 				}
@@ -103,13 +109,14 @@ type importing struct {
 type importReport struct {
 	Tenants int `json:"tenants"` // in the file
 	Created int `json:"created"` // by this command
-	Present int `json:"present"` // as their lines say, or imported before this command went on
+	Present int `json:"present"` // as their lines say, those included whom it brought before it was interrupted
 	Differ  int `json:"differ"`  // otherwise than their lines say, and left alone
 }
 
 // importedTo is the content of a checkpoint.
 type importedTo struct {
-	Line      int    `json:"line"` // all up to it are done
+	Line      int    `json:"line"`   // all up to it are done
+	Differ    int    `json:"differ"` // of them, those who were there otherwise
 	Operation string `json:"operation"`
 	SHA256    string `json:"sha256"` // of the file
 	Directory string `json:"directory"`
@@ -126,8 +133,9 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	if err != nil {
 		return r, err
 	}
+	internal := map[string]bool{}
 	for _, c := range cells {
-		newest[c.Name] = c.Topology
+		newest[c.Name], internal[c.Name] = c.Topology, c.Internal
 	}
 	at, found, err := in.checkpointed(d)
 	if err != nil {
@@ -158,7 +166,10 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 				return err
 			}
 		}
-		return check(e)
+		if err := check(e); err != nil {
+			return err
+		}
+		return livesThere(e, internal[e.Cell], d.at)
 	}, func(f directory.Fault) { fmt.Fprintf(in.err, "%s:%d: %v\n", in.file, f.Line, f.Err) })
 	if err = errors.Join(err, first.close()); err != nil {
 		return r, usagef("%s: %w", in.file, err)
@@ -169,6 +180,11 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	r.Tenants = good
 	if err := d.reach(slices.Sorted(maps.Keys(named))...); err != nil {
 		return r, err
+	}
+	for _, cell := range slices.Sorted(maps.Keys(named)) {
+		if err := d.placeBy(ctx, cell, newest[cell]); err != nil {
+			return r, err
+		}
 	}
 	// It tells who is there already, whom it does not change.
 	if err := d.noteListing(ctx, "tenant import", strings.ToValidUTF8(filepath.Base(in.file), "?")); err != nil {
@@ -184,21 +200,26 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	c := d.change()
 	c.Operation = at.Operation
 	if err := writeCheckpoint(in.checkpoint, at); err != nil {
-		return r, err
+		return r, hint(usagef("%w", err), "nothing was imported; name with --checkpoint a file that can be written")
 	}
+	in.watches() // the checkpoint is to say how far it came
 	second, err := in.open(newest, func(int) {})
 	if err != nil {
 		return r, err
 	}
 	say = in.progress(fmt.Sprintf("%%d of %d tenants are there", good), in.every)
 	written := time.Now()
+	r.Differ = at.Differ
 	err = directory.Import(ctx, second.lines, at.Line, c, d.Enrol, func(p directory.Progress) {
-		r.Created, r.Present, at.Line = p.Created, p.Present, p.Line
 		r.Differ += len(p.Differ)
+		r.Created = p.Created
+		if p.Line > at.Line { // those behind it are counted again when the import goes on
+			at.Line, at.Differ = p.Line, r.Differ
+		}
 		for _, e := range p.Differ {
 			fmt.Fprintf(in.err, "%s: tenant %s is there already, otherwise than the file says: left alone\n", in.file, shown(e.Tenant))
 		}
-		say(p.Created + p.Present + r.Differ)
+		say(r.Created + p.Present + r.Differ)
 		if time.Since(written) >= in.every {
 			// Without it the import goes on, and would only begin earlier when it is repeated.
 			if err := writeCheckpoint(in.checkpoint, at); err != nil {
@@ -213,10 +234,33 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 			"compare it with the directory; to import it as it is now, remove %s", in.checkpoint)
 	}
 	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: all up to line %d of %s are there", context.Cause(ctx), at.Line, in.file)
+		}
 		return r, hint(errors.Join(err, writeCheckpoint(in.checkpoint, at)), "the same command goes on where it stopped, after line %d", at.Line)
 	}
-	r.Present = good - r.Created - r.Differ // those before the checkpoint, too
-	return r, os.Remove(in.checkpoint)
+	r.Present = good - r.Created - r.Differ
+	if err := os.Remove(in.checkpoint); err != nil {
+		return r, hint(err, "all tenants are there: remove it")
+	}
+	return r, nil
+}
+
+// maxAhead is how far the clock of whoever wrote a file may be ahead.
+const maxAhead = time.Hour
+
+// livesThere refuses what a sign-up could not have brought about: a tenant in a cell for others, and one
+// that is yet to come.
+func livesThere(e directory.Entry, internal bool, now time.Time) error {
+	switch {
+	case internal && !e.Internal:
+		return fmt.Errorf("cell %q is for internal tenants: write true in column internal if it is one, or name another cell", e.Cell)
+	case e.Internal && !internal:
+		return fmt.Errorf("the tenant is internal, and cell %q is not for such: name one that is", e.Cell)
+	case e.Created.After(now.Add(maxAhead)):
+		return fmt.Errorf("it was created at %s, which is yet to come", e.Created.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // checkpointed is what the checkpoint says, or the beginning of an import when there is none.
@@ -303,8 +347,11 @@ func (f *directoryFlags) printImported(r importReport, asJSON bool) error {
 	} else {
 		_, err = fmt.Fprintf(f.out, "%s: %d added, %d there before, %d there otherwise\n", count(r.Tenants, "tenant"), r.Created, r.Present, r.Differ)
 	}
-	if err == nil && r.Differ > 0 {
+	if err != nil {
+		return hint(err, "all tenants are there; the same command tells of them again")
+	}
+	if r.Differ > 0 {
 		return foundf("%s there otherwise than the file says", count(r.Differ, "tenant"))
 	}
-	return err
+	return nil
 }

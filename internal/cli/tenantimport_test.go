@@ -282,19 +282,27 @@ func TestTenantExportGoesOn(t *testing.T) {
 	if text, err := os.ReadFile("all.csv"); err != nil || string(text) != whole {
 		t.Errorf("the file, %v:\n%s\nwant\n%s", err, text, whole)
 	}
-	// Of another directory, or shorter than it says, it is no beginning.
-	for _, c := range []exportedTo{
-		{After: "t2", Bytes: int64(at), Format: directory.CSV, Directory: "other.db"},
-		{After: "t2", Bytes: int64(at), Format: directory.JSONLines, Directory: "d.db"},
-		{After: "t2", Bytes: int64(len(whole) + 1), Format: directory.CSV, Directory: "d.db"},
+	// One that has less than its checkpoint says is no beginning, and one of another export is refused.
+	for words, c := range map[string]exportedTo{
+		"other.db, csv":            {After: "t2", Bytes: int64(at), Format: directory.CSV, Directory: "other.db"},
+		"d.db, jsonl":              {After: "t2", Bytes: int64(at), Format: directory.JSONLines, Directory: "d.db"},
+		"less than its checkpoint": {After: "t2", Bytes: int64(len(whole) + 1), Format: directory.CSV, Directory: "d.db"},
 	} {
-		o.write("all.csv.part", whole)
+		o.write("all.csv", "before")
+		o.write("all.csv.part", whole[:at])
 		if err := writeCheckpoint("all.csv.checkpoint", c); err != nil {
 			t.Fatal(err)
 		}
-		o.must("tenant", "export", "all.csv")
-		if text, err := os.ReadFile("all.csv"); err != nil || string(text) != whole {
-			t.Errorf("%+v: the file, %v:\n%s\nwant\n%s", c, err, text, whole)
+		code, _, errs := o.run("tenant", "export", "all.csv")
+		want, text := ExitFound, "before"
+		if c.Bytes > int64(len(whole)) {
+			want, text = ExitDone, whole
+		}
+		if code != want || !strings.Contains(errs, words) || want == ExitFound && !strings.Contains(errs, "remove it and all.csv.part") {
+			t.Errorf("%+v: status %d, stderr %q", c, code, errs)
+		}
+		if got, err := os.ReadFile("all.csv"); err != nil || string(got) != text {
+			t.Errorf("%+v: the file, %v:\n%s\nwant\n%s", c, err, got, text)
 		}
 	}
 }

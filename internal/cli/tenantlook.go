@@ -27,13 +27,20 @@ type shownTenant struct {
 	Subset  []servingShard  `json:"subset"` // null when it cannot be computed
 	Unknown string          `json:"subsetUnknown,omitempty"`
 	Held    []holdingShard  `json:"held"`
+	Silent  []silentShard   `json:"heldUnknown,omitempty"` // of these it is not known whether they hold it
 	History []event         `json:"history"`
 }
 
 type servingShard struct {
 	Shard string `json:"shard"`
 	Zone  string `json:"zone,omitempty"`
-	Holds bool   `json:"holds"`
+	Holds *bool  `json:"holds"` // null when it could not be asked
+}
+
+// silentShard is one that could not be asked.
+type silentShard struct {
+	Shard string `json:"shard"`
+	Why   string `json:"why"`
 }
 
 type holdingShard struct {
@@ -49,8 +56,9 @@ func tenantShow(f *directoryFlags) *cobra.Command {
 		Long: `Show a tenant's entry, its subset with the zones, which shards of its cell hold it, and its history. This
 is for operators: a tenant must not learn the shards of another.
 
-The subset of a tenant that is not pinned needs the placement key; without it the rest is shown. That you
-looked is kept in the record that tenant history prints.`,
+The subset of a tenant that is not pinned needs the placement key; without it the rest is shown. A shard that
+cannot be asked is shown as unknown, beside everything else, and the status is 1. That you looked is kept in the
+record that tenant history prints.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.read(cmd.Context(), func(d *desk) error {
@@ -59,14 +67,25 @@ looked is kept in the record that tenant history prints.`,
 					return err
 				}
 				if asJSON {
-					return f.json(s)
+					err = f.json(s)
+				} else {
+					err = s.print(f.out)
 				}
-				return s.print(f.out)
+				return errors.Join(err, s.incomplete())
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// incomplete is the error of an answer that lacks what shards would have said.
+func (s *shownTenant) incomplete() error {
+	if len(s.Silent) == 0 {
+		return nil
+	}
+	return hint(fmt.Errorf("%s could not be asked whether they hold the tenant: %s", count(len(s.Silent), "shard"), s.Silent[0].Why),
+		"all that is known is printed; ask again when they answer")
 }
 
 func (d *desk) show(ctx context.Context, tenant string) (*shownTenant, error) {
@@ -89,7 +108,7 @@ func (d *desk) show(ctx context.Context, tenant string) (*shownTenant, error) {
 			}
 		}
 	}
-	if s.Held, err = d.heldAmong(ctx, e, zones); err != nil {
+	if s.Held, s.Silent, err = d.heldAmong(ctx, e, zones); err != nil {
 		return nil, err
 	}
 	subset := e.Pins
@@ -99,13 +118,19 @@ func (d *desk) show(ctx context.Context, tenant string) (*shownTenant, error) {
 	switch {
 	case errors.Is(err, errNoKey):
 		s.Unknown = "needs the placement key: --key-file"
-	case err != nil:
+	case err != nil && ctx.Err() != nil:
 		return nil, err
+	case err != nil: // the rest is worth the more when keys are amiss
+		s.Unknown = err.Error()
 	default:
 		s.Subset = []servingShard{}
 		for _, shard := range subset {
-			holds := slices.ContainsFunc(s.Held, func(h holdingShard) bool { return h.Shard == shard })
-			s.Subset = append(s.Subset, servingShard{shard, zones[shard], holds})
+			m := servingShard{Shard: shard, Zone: zones[shard]}
+			if !slices.ContainsFunc(s.Silent, func(silent silentShard) bool { return silent.Shard == shard }) {
+				holds := slices.ContainsFunc(s.Held, func(h holdingShard) bool { return h.Shard == shard })
+				m.Holds = &holds
+			}
+			s.Subset = append(s.Subset, m)
 		}
 	}
 	s.History, err = d.events(ctx, tenant)
@@ -134,35 +159,52 @@ func (d *desk) topologies(ctx context.Context, cell string) iter.Seq2[directory.
 	}
 }
 
-// askedAtOnce is how many shards are asked at the same time.
-const askedAtOnce = 16
+// askedAtOnce is how many shards are asked at the same time, and askedFor for how long each is waited for.
+const (
+	askedAtOnce = 16
+	askedFor    = 10 * time.Second
+)
 
 // heldAmong asks every shard that a topology of the cell names, so that one shows which should have let go.
-func (d *desk) heldAmong(ctx context.Context, e directory.Entry, zones map[string]string) ([]holdingShard, error) {
+// One of a past topology may be gone with its table, and one that is in trouble is a reason to look: those that
+// do not answer are told, and do not keep the others from it. An error is wrong use, which none would survive,
+// or the end of ctx.
+func (d *desk) heldAmong(ctx context.Context, e directory.Entry, zones map[string]string) ([]holdingShard, []silentShard, error) {
 	shards := slices.Sorted(maps.Keys(zones))
-	found := make([]*holdingShard, len(shards))
-	g, ctx := errgroup.WithContext(ctx)
+	epochs, failures := make([]*uint64, len(shards)), make([]error, len(shards))
+	g, asking := errgroup.WithContext(ctx)
 	g.SetLimit(askedAtOnce)
 	for i, shard := range shards {
 		g.Go(func() error {
-			h, ok, err := d.holder.Held(ctx, e.Cell, shard, e.Tenant)
+			one, cancel := context.WithTimeout(asking, askedFor)
+			defer cancel()
+			h, ok, err := d.holder.Held(one, e.Cell, shard, e.Tenant)
 			if ok {
-				found[i] = &holdingShard{shard, h.Epoch}
+				epochs[i] = &h.Epoch
 			}
-			if err != nil {
-				return fmt.Errorf("ask shard %s/%s: %w", e.Cell, shard, err)
+			if err == nil {
+				return nil
+			}
+			failures[i] = fmt.Errorf("ask shard %s/%s: %w", e.Cell, shard, err)
+			if exit := (*exitError)(nil); ctx.Err() != nil || errors.As(err, &exit) && exit.code == ExitUsage {
+				return failures[i]
 			}
 			return nil
 		})
 	}
-	err := g.Wait()
-	held := []holdingShard{}
-	for _, h := range found {
-		if h != nil {
-			held = append(held, *h)
+	if err := g.Wait(); err != nil {
+		return nil, nil, err
+	}
+	held, silent := []holdingShard{}, []silentShard(nil)
+	for i, shard := range shards {
+		switch {
+		case failures[i] != nil:
+			silent = append(silent, silentShard{shard, failures[i].Error()})
+		case epochs[i] != nil:
+			held = append(held, holdingShard{shard, *epochs[i]})
 		}
 	}
-	return held, err
+	return held, silent, nil
 }
 
 func (s *shownTenant) print(out io.Writer) error {
@@ -196,8 +238,12 @@ func (s *shownTenant) print(out io.Writer) error {
 		if i == 0 {
 			label = "subset, " + how
 		}
-		holds := "holds it"
-		if !m.Holds {
+		holds := "unknown whether it holds it"
+		switch {
+		case m.Holds == nil:
+		case *m.Holds:
+			holds = "holds it"
+		default:
 			holds = "does not hold it"
 		}
 		fmt.Fprintf(w, "%s\t%s\tzone %s\t%s\n", label, m.Shard, cmp.Or(m.Zone, "unknown"), holds)
@@ -206,7 +252,14 @@ func (s *shownTenant) print(out io.Writer) error {
 	for _, h := range s.Held {
 		held = append(held, fmt.Sprintf("%s (epoch %d)", h.Shard, h.Epoch))
 	}
-	fmt.Fprintf(w, "held by\t%s\n", cmp.Or(strings.Join(held, ", "), "nobody"))
+	nobody := "nobody"
+	if len(s.Silent) > 0 {
+		nobody = "nobody that answered"
+	}
+	fmt.Fprintf(w, "held by\t%s\n", cmp.Or(strings.Join(held, ", "), nobody))
+	for _, silent := range s.Silent {
+		fmt.Fprintf(w, "unknown\t%s: %s\n", silent.Shard, shown(silent.Why))
+	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}

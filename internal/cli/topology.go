@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -146,7 +147,8 @@ then on. A cell that the directory does not know yet is added, closed; zones tha
 end come to the directory.
 
 Refused with exit status 2: a shard named twice, two shards that are one, a zone that the cell does not
-have, a shard that is not in the fleet. With 3: no difference to the newest version, a fleet that has lost a
+have, a shard that is not in the fleet or has another zone there, another placement key than the one by
+which the cell places, another service's directory. With 3: no difference to the newest version, a fleet that has lost a
 shard which a topology still names, one that dropped a zone of the cell or has them in another order, and
 without --accept-remap a version that draws the subsets of all tenants anew: hmac/v1 with another number of
 shards, bounded/v1 with others, another scheme or another key.`,
@@ -166,7 +168,7 @@ shards, bounded/v1 with others, another scheme or another key.`,
 				if done > 0 {
 					published, err = d.publishAgain(ctx, fleet, cell, p, done)
 				} else {
-					published, err = d.publish(ctx, fleet, cell, p, accept)
+					published, err = f.publish(ctx, d, fleet, cell, p, accept)
 				}
 				if err != nil {
 					return err
@@ -185,33 +187,40 @@ shards, bounded/v1 with others, another scheme or another key.`,
 }
 
 // publish publishes what the draft comes to after the cell's newest topology.
-func (d *desk) publish(ctx context.Context, f *fleet.Fleet, cell fleet.Cell, p draft, accept bool) (directory.Topology, error) {
+func (f *directoryFlags) publish(ctx context.Context, d *desk, fleet *fleet.Fleet, cell fleet.Cell, p draft, accept bool) (directory.Topology, error) {
 	none := directory.Topology{}
-	if err := d.know(ctx, cell); err != nil {
+	if err := d.admits(ctx, fleet.Service, cell.Name); err != nil {
 		return none, err
 	}
 	if err := d.lost(ctx, cell); err != nil {
 		return none, err
 	}
 	newest, err := d.newest(ctx, cell.Name)
-	if err != nil {
+	if err != nil && !errors.Is(err, directory.ErrUnknownCell) {
 		return none, err
 	}
-	next, err := p.next(f, cell, versionOf(newest), newest)
+	next, err := p.next(fleet, cell, versionOf(newest), newest)
 	if err != nil {
 		return none, err
 	}
 	if newest != nil && same(*newest, next) {
-		return none, foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version)
+		return none, hint(foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version),
+			"change the cell's shards or the placement in the fleet first; topology migrate brings tenants of older versions to this one")
 	}
 	if newest != nil && newest.Tenants > 0 && !accept {
-		if anew, err := remaps(*newest, next); err != nil {
+		if anew, err := newest.Anew(next); err != nil {
 			return none, err
 		} else if anew {
 			return none, errRemap(*newest, next)
 		}
 	}
 	if err := d.hasKey(ctx, newest, next); err != nil {
+		return none, err
+	}
+	if err := f.fingerprint(ctx, d, &next, newest, accept); err != nil {
+		return none, err
+	}
+	if err := d.know(ctx, fleet.Service, cell); err != nil {
 		return none, err
 	}
 	if err := d.extend(ctx, cell); err != nil {
@@ -247,6 +256,28 @@ func (d *desk) hasKey(ctx context.Context, newest *directory.Topology, next dire
 	if _, err := d.placer(ctx, next); err != nil {
 		return hint(usagef("topology %d is by version %q of the placement key: %w", next.Version, next.KeyVersion, err), "give the cell that key first, or take version %q", newest.KeyVersion)
 	}
+	return nil
+}
+
+// fingerprint gives a topology that is to be published the fingerprint of its placement key, where that is at
+// hand, and refuses another key than the cell's. Only where nobody is on the newest may a wrong one be put
+// right, by accepting that all is drawn anew.
+func (f *directoryFlags) fingerprint(ctx context.Context, d *desk, next, newest *directory.Topology, accept bool) error {
+	if next.KeyCheck != "" && f.keyFile == "" && f.directory == directoryAWS {
+		return nil // the key that is meant lies in the cell's account, which need not be in reach
+	}
+	key, err := d.keys(ctx, next.Cell, next.KeyVersion)
+	switch {
+	case errors.Is(err, errNoKey):
+		return nil
+	case err != nil:
+		fmt.Fprintf(f.err, "note: topology %d gets no fingerprint of its placement key, which could not be read: %s\n", next.Version, printed(err.Error()))
+		return nil
+	}
+	if err := next.CheckKey(key); err != nil && !(accept && newest.Tenants == 0) {
+		return err
+	}
+	next.KeyCheck = directory.KeyCheck(key)
 	return nil
 }
 
@@ -299,6 +330,9 @@ func (f *directoryFlags) noneLost(cmd *cobra.Command, file string) error {
 		return err
 	}
 	return f.with(cmd.Context(), func(d *desk) error {
+		if err := d.OfService(cmd.Context(), fleet.Service); err != nil {
+			return err
+		}
 		cells, err := d.Cells(cmd.Context())
 		if err != nil {
 			return err
@@ -342,6 +376,9 @@ tenants get. From then on the topology no longer keeps its shards in the fleet.`
 					return err
 				}
 				t, err := d.Retire(cmd.Context(), args[0], version, d.change())
+				if errors.Is(err, directory.ErrInUse) {
+					return hint(directoryError(err), "only an older version that nobody is on can be retired: cellwall topology migrate %s brings tenants to the newest, and topology show %s counts those on each", quote(args[0]), quote(args[0]))
+				}
 				if err != nil {
 					return err
 				}

@@ -14,7 +14,7 @@ func TestCells(t *testing.T) {
 	o := newOffice(t)
 	for words, args := range map[string][]string{
 		"--capacity must be given":        {"open", "eu-1"},
-		"--capacity must be given ":       {"open", "eu-1", "--capacity", "0"},
+		"--capacity 0: a cell that":       {"open", "eu-1", "--capacity", "0"},
 		"want a number in decimal":        {"open", "eu-1", "--capacity", "-3"},
 		"headroom 91 %":                   {"open", "eu-1", "--capacity", "1", "--keep-free", "91"},
 		`cell "eu-9" is not in the fleet`: {"open", "eu-9", "--capacity", "1"},
@@ -82,6 +82,7 @@ func TestTopologyPublish(t *testing.T) {
 		`zone "c", and the cell has`:                 shard("s01", "a") + "," + shard("s02", "c"),
 		`shard "s07", which the fleet does not have`: shard("s01", "a") + "," + shard("s07", "b"),
 		"2 of 1 shards":                              shard("s01", "a"),
+		`and the fleet has it in "b"`:                shard("s01", "a") + "," + shard("s02", "a"),
 	} {
 		o.write("t.json", fmt.Sprintf(shape, shards))
 		o.refused(ExitUsage, words, "topology", "publish", "eu-1", "--file", "t.json")
@@ -89,7 +90,7 @@ func TestTopologyPublish(t *testing.T) {
 	o.write("t.json", `{"cell":"us-1"}`)
 	o.refused(ExitUsage, `of cell "us-1", not "eu-1"`, "topology", "publish", "eu-1", "--file", "t.json")
 
-	o.write("t.json", fmt.Sprintf(shape, shard("s02", "a")+","+shard("s01", "b")))
+	o.write("t.json", fmt.Sprintf(shape, shard("s02", "b")+","+shard("s01", "a")))
 	o.must("topology", "publish", "eu-1", "--file", "t.json")
 	if out := o.must("topology", "show", "eu-1"); strings.Count(out, "live") != 2 {
 		t.Errorf("stdout %s", out)
@@ -156,7 +157,7 @@ func TestAShardLeaves(t *testing.T) {
 	o.refused(ExitFound, "60 tenants are left on it", "topology", "retire", "eu-1", "1")
 	o.refused(ExitFound, "is the newest", "topology", "retire", "eu-1", "2")
 	for range 2 { // the second time there is nothing left to do
-		if out := o.must("topology", "migrate", "eu-1", "--batch", "7"); out != "cell eu-1: 60 tenants on topology 2, 0 left\n" {
+		if out := o.must("topology", "migrate", "eu-1", "--batch", "7"); out != "cell eu-1: 60 tenants brought to topology 2 or found there, 0 skipped; now 60 are on it and 0 are not\n" {
 			t.Errorf("stdout %q", out)
 		}
 	}
@@ -290,4 +291,64 @@ func TestTopologyPlacesBySlot(t *testing.T) {
 		}
 	}
 	o.refused(ExitUsage, "stripes", "topology", "publish", "eu-1", "--drain", "s01")
+}
+
+// A change of a cell that is repeated under its operation is found done, whatever came after it.
+func TestCellChangesRepeated(t *testing.T) {
+	o := openOffice(t)
+	publish := []string{"topology", "publish", "eu-1", "--drain", "s06", "--operation", "P1", "--json"}
+	first := o.must(publish...)
+	open := []string{"cell", "open", "eu-1", "--capacity", "80", "--operation", "C1"}
+	o.must(open...)
+	o.must("cell", "close", "eu-1", "--operation", "C2")
+	if out := o.must(publish...); out != first {
+		t.Errorf("published again, after other changes:\n%s\nwant\n%s", out, first)
+	}
+	o.must("topology", "publish", "eu-1", "--without", "s06")
+	o.must("topology", "publish", "eu-1", "--replace", "s01=s03", "--operation", "P3")
+	before := o.everything()
+	if out := o.must(publish...); out != first {
+		t.Errorf("published again, after another topology:\n%s\nwant\n%s", out, first)
+	}
+	if got := lines[shownTopology](o, o.must("topology", "publish", "eu-1", "--replace", "s01=s03", "--operation", "P3", "--json")); got[0].Version != 4 {
+		t.Errorf("a replacement, published again: version %d, want 4", got[0].Version)
+	}
+	for _, args := range [][]string{open, {"cell", "close", "eu-1", "--operation", "C2"}} {
+		code, out, errs := o.run(args...)
+		if later := strings.Contains(errs, "was done before, and the cell was changed since"); code != ExitDone || out == "" || !later {
+			t.Errorf("%v again: status %d, stdout %q, stderr %q", args, code, out, errs)
+		}
+	}
+	if after := o.everything(); after != before {
+		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
+	}
+	for _, args := range [][]string{
+		{"topology", "publish", "eu-1", "--drain", "s05", "--operation", "P1"},
+		{"topology", "publish", "eu-1", "--operation", "C1"},
+		{"cell", "open", "eu-1", "--capacity", "81", "--operation", "C1"},
+		{"cell", "close", "eu-1", "--operation", "P1"},
+	} {
+		o.refused(ExitFound, "the operation id was used for another change", args...)
+	}
+}
+
+// A suspension that was lifted is found done, with the placement key and without.
+func TestSuspendRepeated(t *testing.T) {
+	o := openOffice(t)
+	o.must("tenant", "add", "acme")
+	suspend := []string{"tenant", "suspend", "acme", "--operation", "S1"}
+	o.must(suspend...)
+	o.must("tenant", "resume", "acme")
+	before := o.everything()
+	const want = "suspended at epoch 3, and changed since"
+	if out := o.must(suspend...); !strings.Contains(out, want) {
+		t.Errorf("again: %q, want %q", out, want)
+	}
+	if code, out, errs := o.bare(append(suspend, fileArg, "--by=ann")...); code != ExitDone || !strings.Contains(out, want) {
+		t.Errorf("again, without a key: status %d, stdout %q, stderr %q", code, out, errs)
+	}
+	o.refused(ExitFound, "the operation id was used for another change", "tenant", "resume", "acme", "--operation", "S1")
+	if after := o.everything(); after != before {
+		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
+	}
 }

@@ -19,6 +19,7 @@ type diffMove struct {
 	Tenant string   `json:"tenant"`
 	From   []string `json:"from"`
 	To     []string `json:"to"`
+	Why    string   `json:"why,omitempty"` // why the tenant would be left where it is
 }
 
 // diffSum is the last line of topology diff.
@@ -27,9 +28,12 @@ type diffSum struct {
 	To      uint64  `json:"toVersion"`
 	Tenants int     `json:"tenants"`
 	Moving  int     `json:"moving"`
+	Left    int     `json:"left"` // whom one of the versions cannot place
 	Seats   int     `json:"seats"`
 	Moved   int     `json:"movedSeats"`
-	Minimum float64 `json:"minimumSeats"`
+	Minimum int     `json:"minimumSeats"`  // that any scheme moves which fills the shards as the new version does
+	Expect  float64 `json:"expectedSeats"` // that an even spread moves on average, to three decimals
+	Drained int     `json:"pinnedToDrained"`
 	Anew    bool    `json:"anew"` // all subsets are drawn anew
 }
 
@@ -42,8 +46,11 @@ func topologyDiff(f *directoryFlags) *cobra.Command {
 		Use:   "diff CELL",
 		Short: "Tell who would move to another topology, from where to where, against the theoretical minimum",
 		Long: `Tell which tenants would get another subset, from which shards to which, and how many seats move: a seat
-is a tenant's membership of one shard. The minimum is the number that every scheme must move if each shard
-in use is to have its fair share. Pinned tenants stay on their pins.
+is a tenant's membership of one shard. The minimum is the number that every scheme must move to fill the
+shards as the new topology does, counted over these very tenants; beside it stands what is to be expected on
+average if every shard in use is to have its fair share. Pinned tenants stay on their pins, also on a shard
+that is drained, which is said. Whom a topology cannot place, since it lacks the size class, pin or slot, is
+listed with the reason, and stays.
 
 By default it compares the cell's newest topology with the one that topology publish would publish, over
 the cell's tenants of the directory; --population takes the tenants of a file instead, all of the default
@@ -84,7 +91,11 @@ kept in the record that tenant history --operator prints.`,
 				} else if err := d.noteListing(ctx, "topology diff", args[0], fmt.Sprintf("--from %d --to %d", a.Version, b.Version)); err != nil {
 					return err
 				}
-				return f.printDiff(old, next, entries, diffSum{From: a.Version, To: b.Version}, sumOnly, asJSON)
+				anew, err := a.Anew(b)
+				if err != nil {
+					return err
+				}
+				return f.printDiff(old, next, entries, diffSum{From: a.Version, To: b.Version, Anew: anew}, sumOnly, asJSON)
 			})
 		},
 	}
@@ -118,6 +129,9 @@ func (f *directoryFlags) compared(ctx context.Context, d *desk, p *draft, cell s
 	}
 	fleet, err := f.loadFleet()
 	if err != nil {
+		return a, b, err
+	}
+	if err := d.OfService(ctx, fleet.Service); err != nil {
 		return a, b, err
 	}
 	c, err := fleetCell(fleet, cell)
@@ -159,7 +173,13 @@ func (f *directoryFlags) printDiff(old, next *directory.Placer, entries iter.Seq
 		switch {
 		case sumOnly:
 		case asJSON:
-			_ = lines.Encode(diffMove(m))
+			line := diffMove{m.Tenant, m.From, m.To, ""}
+			if m.Why != nil {
+				line.Why = m.Why.Error()
+			}
+			_ = lines.Encode(line)
+		case m.Why != nil:
+			fmt.Fprintf(out, "%s\tis left: %s\n", shown(m.Tenant), printed(m.Why.Error()))
 		default:
 			fmt.Fprintf(out, "%s\t%s → %s\n", shown(m.Tenant), strings.Join(m.From, " "), strings.Join(m.To, " "))
 		}
@@ -167,13 +187,20 @@ func (f *directoryFlags) printDiff(old, next *directory.Placer, entries iter.Seq
 	if err != nil {
 		return err
 	}
-	sum.Anew = old.Anew(next)
-	sum.Tenants, sum.Moving, sum.Seats, sum.Moved, sum.Minimum = counted.Tenants, counted.Moving, counted.Seats, counted.Moved, counted.Minimum
+	sum.Tenants, sum.Moving, sum.Left = counted.Tenants, counted.Moving, counted.Left
+	sum.Seats, sum.Moved, sum.Minimum = counted.Seats, counted.Moved, counted.Minimum
+	sum.Expect, sum.Drained = math.Round(counted.Expected*1000)/1000, counted.Drained
 	if asJSON {
 		_ = lines.Encode(sum)
 	} else {
-		fmt.Fprintf(out, "topology %d → %d: %d of %d tenants move (%s), with %d of %d seats; the minimum is %.0f\n", sum.From, sum.To,
-			sum.Moving, sum.Tenants, percentOf(uint64(sum.Moving), uint64(sum.Tenants)), sum.Moved, sum.Seats, math.Ceil(sum.Minimum))
+		fmt.Fprintf(out, "topology %d → %d: %d of %d tenants move (%s), with %d of %d seats; the minimum is %d, and %.0f are to be expected of an even spread\n", sum.From, sum.To,
+			sum.Moving, sum.Tenants, percentOf(uint64(sum.Moving), uint64(sum.Tenants)), sum.Moved, sum.Seats, sum.Minimum, sum.Expect)
+		if sum.Left > 0 {
+			fmt.Fprintf(out, "%s cannot be placed by topology %d, or by %d, and would be left\n", count(sum.Left, "tenant"), sum.To, sum.From)
+		}
+		if sum.Drained > 0 {
+			fmt.Fprintf(out, "pinned to shards that topology %d drains, and staying there: %s; tenant unpin empties those shards\n", sum.To, count(sum.Drained, "tenant"))
+		}
 		if sum.Anew {
 			fmt.Fprintf(out, "topology %d draws all subsets anew: publish and migrate want --accept-remap\n", sum.To)
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -28,9 +27,9 @@ type draft struct {
 
 func (p *draft) register(cmd *cobra.Command) {
 	wordVar(cmd.Flags(), &p.file, "file", "", "take the topology from this JSON file, as topology show --json prints one, instead of the fleet")
-	cmd.Flags().StringSliceVar(&p.drain, "drain", nil, "shards that the topology names but places nobody on")
-	cmd.Flags().StringSliceVar(&p.without, "without", nil, "shards of the fleet's cell that the topology does not name")
-	cmd.Flags().StringSliceVar(&p.replace, "replace", nil, "OLD=NEW: shard NEW takes the position of OLD, whose tenants come to it while nobody else moves; OLD is drained")
+	wordsVar(cmd.Flags(), &p.drain, "drain", "shards that the topology names but places nobody on")
+	wordsVar(cmd.Flags(), &p.without, "without", "shards of the fleet's cell that the topology does not name")
+	wordsVar(cmd.Flags(), &p.replace, "replace", "OLD=NEW: shard NEW takes the position of OLD, whose tenants come to it while nobody else moves; OLD is drained")
 }
 
 // next is the topology that comes after the cell's, by the fleet or the file.
@@ -50,8 +49,14 @@ func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *dire
 		}
 		t.Cell = c.Name
 	}
-	t.Version = newest + 1
+	t.Version, t.KeyCheck = newest+1, ""
+	if previous != nil && previous.KeyVersion == t.KeyVersion {
+		t.KeyCheck = previous.KeyCheck
+	}
 	for _, id := range p.drain {
+		if slices.Contains(p.without, id) {
+			return t, usagef("--drain %s --without %s: it cannot be both; a drained shard stays in the topology", id, id)
+		}
 		i := slices.IndexFunc(t.Shards, func(s directory.Shard) bool { return s.ID == id })
 		if i < 0 {
 			return t, usagef("--drain %s: cell %q has no such shard", id, c.Name)
@@ -144,26 +149,9 @@ func errRemap(from, to directory.Topology) error {
 		"--accept-remap, if that is meant; rendezvous/v1 moves only what it must when shards come and go")
 }
 
-// remaps says whether going from one topology to the other draws all subsets anew.
-func remaps(from, to directory.Topology) (bool, error) {
-	if from.KeyVersion != to.KeyVersion {
-		return true, nil
-	}
-	key := []byte{0} // any one for both: what is asked is not who moves
-	a, err := from.Placer(key)
-	if err != nil {
-		return false, err
-	}
-	b, err := to.Placer(key)
-	if err != nil {
-		return false, err
-	}
-	return a.Anew(b), nil
-}
-
 // readTopology reads one topology as topology show --json prints it, and nothing else.
 func readTopology(file string) (directory.Topology, error) {
-	text, err := os.ReadFile(file)
+	text, err := readSmall(file)
 	if err != nil {
 		return directory.Topology{}, err
 	}
@@ -171,7 +159,7 @@ func readTopology(file string) (directory.Topology, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields() // a slip is not to be a default
 	if err := d.Decode(&read); err != nil {
-		return directory.Topology{}, fmt.Errorf("%s: %w", file, err)
+		return directory.Topology{}, fmt.Errorf("%s: %w", file, plainJSON(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return directory.Topology{}, fmt.Errorf("%s: something follows the topology; want one alone", file)
@@ -186,8 +174,12 @@ func physical(f *fleet.Fleet, c fleet.Cell, t directory.Topology) error {
 	}
 	bearer := map[names.Named]string{}
 	for _, s := range t.Shards {
-		if !slices.ContainsFunc(c.Shards, func(spec fleet.ShardSpec) bool { return spec.ID == s.ID }) {
+		at := slices.IndexFunc(c.Shards, func(spec fleet.ShardSpec) bool { return spec.ID == s.ID })
+		if at < 0 {
 			return usagef("topology %d of cell %q names shard %q, which the fleet does not have: stamp it first", t.Version, c.Name, s.ID)
+		}
+		if zone := c.Shards[at].Zone; s.Zone != zone {
+			return usagef("topology %d of cell %q has shard %q in zone %q, and the fleet has it in %q: tenants would not be spread over zones as it seems; write %q", t.Version, c.Name, s.ID, s.Zone, zone, zone)
 		}
 		for _, name := range names.ForFleet(f.Service).Cell(c.Name).Shard(s.ID).All(c.Account, c.Region) {
 			if other, taken := bearer[name]; taken {

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -147,5 +149,72 @@ func TestReplaceAShard(t *testing.T) {
 	o.refused(ExitFound, "nothing is published", "topology", "publish", "eu-1", "--without", "s08")
 	if out := o.must("topology", "show", "eu-1", "2"); !strings.Contains(out, "drained") {
 		t.Errorf("topology %s", out)
+	}
+}
+
+// A variable of a script that is not set means nothing, and what is said twice or against itself is no draft.
+func TestNamesOfADraft(t *testing.T) {
+	o := openOffice(t)
+	o.must("tenant", "add", "acme")
+	for words, args := range map[string][]string{
+		"a name in it is empty":    {"topology", "publish", "eu-1", "--without", ""},
+		"a name in it is empty ":   {"topology", "publish", "eu-1", "--drain", "s01,"},
+		"a name in it is empty  ":  {"topology", "diff", "eu-1", "--without="},
+		"a name in it is empty   ": {"topology", "publish", "eu-1", "--replace", ""},
+		`"s01" stands twice`:       {"topology", "publish", "eu-1", "--without", "s01,s01"},
+		`"s01" stands twice `:      {"topology", "publish", "eu-1", "--drain", "s01", "--drain", "s01"},
+		"it cannot be both":        {"topology", "publish", "eu-1", "--without", "s01", "--drain", "s01"},
+		"argument 1 is empty":      {"tenant", "export", ""},
+		"argument 1 is empty ":     {"cell", "headroom", ""},
+		"argument 2 is empty":      {"topology", "show", "eu-1", ""},
+		"argument 1 is empty  ":    {"tenant", "history", "", "--operator", "ann"},
+		"argument 3 is empty":      {"tenant", "pin", "acme", "s01", ""},
+		"is a JSON string, which":  {"topology", "publish", "eu-1", "--file", "type.json"},
+		"is no time: write one":    {"topology", "publish", "eu-1", "--file", "time.json"},
+		"ends too early":           {"topology", "publish", "eu-1", "--file", "empty.json"},
+		"that is another kind of":  {"topology", "publish", "eu-1", "--file", "/dev/zero"},
+	} {
+		o.write("type.json", `{"version":"one"}`)
+		o.write("time.json", `{"published":"yesterday"}`)
+		o.write("empty.json", "")
+		o.refused(ExitUsage, strings.TrimSpace(words), args...)
+	}
+	if err := os.WriteFile("endless", bytes.Repeat([]byte{'0'}, maxSmallFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readKeyFile("endless"); statusOf(err) != ExitUsage || !strings.Contains(err.Error(), "another kind of file") {
+		t.Errorf("a key of a megabyte: %v", err)
+	}
+	if _, _, errs := o.run("topology", "publish", "eu-1", "--file", "type.json"); strings.Contains(errs, "Go ") {
+		t.Errorf("names of this program's types: %s", errs)
+	}
+}
+
+// The directory hears no more of a capacity than was measured, and of each cell once.
+func TestCapacityIsNotRoundedUp(t *testing.T) {
+	o := newOffice(t)
+	o.must("cell", "open", "eu-1", "--capacity", "100.12389")
+	if got := lines[cellReport](o, o.must("cell", "headroom", "eu-1", "eu-1", "--json")); len(got) != 1 || got[0].Capacity != 100_123 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A size class or a pin that the next topology lacks keeps nobody else out of the diff.
+func TestDiffTellsWhoIsLeft(t *testing.T) {
+	o := openOffice(t)
+	o.must("tenant", "add", "acme")
+	o.must("tenant", "add", "moby", "--size", "whale")
+	o.must("tenant", "add", "k6")
+	o.must("tenant", "pin", "k6", "s06")
+	o.inFleet("sizes: {whale: {perTenant: 3}}", "sizes: {}")
+	out := o.must("topology", "diff", "eu-1", "--without", "s06")
+	for _, words := range []string{"moby\tis left: ", `no size class "whale"`, "k6\tis left: ", `no shard "s06"`, "of 3 tenants move", "2 tenants cannot be placed by topology 2"} {
+		if !strings.Contains(out, words) {
+			t.Errorf("diff says %s, and not %q", out, words)
+		}
+	}
+	all := lines[diffSum](o, o.must("topology", "diff", "eu-1", "--without", "s06", "--sum", "--json"))
+	if all[0].Left != 2 || all[0].Tenants != 3 || all[0].Minimum > all[0].Moved {
+		t.Errorf("%+v", all)
 	}
 }

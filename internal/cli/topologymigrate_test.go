@@ -88,10 +88,10 @@ func TestTopologyMigrateFailures(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	err = f.printMigrated(r, err, false)
-	if statusOf(err) != ExitFailed || !strings.Contains(err.Error(), fmt.Sprintf("%d tenants failed", len(r.Failed))) {
+	if statusOf(err) != ExitFailed || !strings.Contains(err.Error(), count(len(r.Failed), "tenant")+" failed") {
 		t.Errorf("status %d: %v", statusOf(err), err)
 	}
-	if want := fmt.Sprintf("cell eu-1: %d tenants on topology 2, 0 left, %d failed\n", r.Placed, len(r.Failed)); out.String() != want {
+	if want := fmt.Sprintf("cell eu-1: %d tenants brought to topology 2 or found there, 0 skipped, %d failed; now %d are on it and %d are not\n", r.Placed, len(r.Failed), r.Placed, len(r.Failed)); out.String() != want {
 		t.Errorf("stdout %q, want %q", out, want)
 	}
 	for _, left := range r.Failed {
@@ -99,7 +99,7 @@ func TestTopologyMigrateFailures(t *testing.T) {
 			t.Errorf("%s is not reported", left.Tenant)
 		}
 	}
-	if strings.Contains(errs.String(), "\x1b") || !strings.Contains(errs.String(), "of about 50, left: 0") {
+	if strings.Contains(errs.String(), "\x1b") || !strings.Contains(errs.String(), "of about 50, skipped: 0") {
 		t.Errorf("stderr %q", errs)
 	}
 	for range 50 {
@@ -117,7 +117,14 @@ func TestTopologyMigrateFailures(t *testing.T) {
 // It does not go on for ever over a cell whose shards are all down.
 func TestTopologyMigrateGivesUp(t *testing.T) {
 	f, d, _, _ := migrating(t, 300, func(int) error { return errors.New("down") })
-	r, err := f.migrate(t.Context(), d, toSecond, 40)
+	elsewhere := directory.Topology{Cell: "eu-1", Version: 3, Scheme: placement.RendezvousV1, KBySize: map[string]int{"": 2}, KeyVersion: "1"}
+	for _, id := range []string{"x1", "x2", "x3"} { // nobody has a shard already
+		elsewhere.Shards = append(elsewhere.Shards, directory.Shard{ID: id, Weight: 1, State: directory.InUse})
+	}
+	if _, err := d.Publish(t.Context(), elsewhere, directory.Change{Operation: "elsewhere", By: "ann", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.migrate(t.Context(), d, directory.Migration{Cell: "eu-1", To: 3}, 40)
 	if err != nil || r.Placed != 0 || len(r.Failed) != 120 {
 		t.Errorf("%d placed, %d failed, %v", r.Placed, len(r.Failed), err)
 	}
@@ -151,7 +158,7 @@ func TestTopologyMigrateInterrupted(t *testing.T) {
 		if told := fmt.Sprintf("%s of about 40", count(int(now.Tenants), "tenant")); statusOf(err) != ExitSignal+int(syscall.SIGINT) || !strings.Contains(err.Error(), told) {
 			t.Errorf("at step %d: status %d, %v; want %q", at, statusOf(err), err, told)
 		}
-		if want := fmt.Sprintf("cell eu-1: %s on topology 2, 0 left\n", count(int(now.Tenants), "tenant")); out.String() != want {
+		if want := fmt.Sprintf("cell eu-1: %s brought to topology 2 or found there, 0 skipped; now %d are on it and %d are not\n", count(int(now.Tenants), "tenant"), now.Tenants, 40-now.Tenants); out.String() != want {
 			t.Errorf("at step %d: stdout %q, want %q", at, out, want)
 		}
 		for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) { return d.List(t.Context(), after, limit) }) {
@@ -170,5 +177,30 @@ func TestTopologyMigrateInterrupted(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Who was brought to the version, and taken to another by somebody else meanwhile, is not said to be on it.
+func TestTopologyMigrateAgainstAnother(t *testing.T) {
+	f, d, out, _ := migrating(t, 20, func(int) error { return nil })
+	if _, err := f.migrate(t.Context(), d, toSecond, 10); err != nil {
+		t.Fatal(err)
+	}
+	d.operation = "back"
+	r, err := f.migrate(t.Context(), d, directory.Migration{Cell: "eu-1", To: 1}, 10)
+	if err != nil || r.On != 20 || r.Others != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	d.operation = "another"
+	if _, err := d.Migrate(t.Context(), toSecond, "", 7, d.change()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.sumUp(t.Context(), &r, true); err != nil || r.On != 13 || r.Others != 7 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	out.Reset()
+	err = f.printMigrated(r, nil, false)
+	if want := "now 13 are on it and 7 are not"; statusOf(err) != ExitFound || !strings.Contains(out.String(), want) {
+		t.Errorf("status %d, %v, stdout %q; want %q", statusOf(err), err, out, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -58,8 +59,12 @@ func TestDiffAgainstTheMinimum(t *testing.T) {
 		if err != nil || sum.Tenants != tenants || sum.Seats != seats || sum.Moving != moves {
 			t.Errorf("%s: %+v and %d moves, %v", scheme, sum, moves, err)
 		}
-		if math.Abs(sum.Minimum-minimum) > 1e-6*minimum {
-			t.Errorf("%s: minimum %v, want %v", scheme, sum.Minimum, minimum)
+		if math.Abs(sum.Expected-minimum) > 1e-6*minimum {
+			t.Errorf("%s: %v expected, want %v", scheme, sum.Expected, minimum)
+		}
+		// The new shard's seats, which come from elsewhere, and none of the others has more than before.
+		if sum.Minimum > sum.Moved || math.Abs(float64(sum.Minimum)-minimum) > 5*math.Sqrt(minimum) {
+			t.Errorf("%s: minimum %d of %d that move, about %v expected", scheme, sum.Minimum, sum.Moved, minimum)
 		}
 		// Five standard deviations of so many seats, each moved by chance.
 		slack := 5 * math.Sqrt(minimum)
@@ -77,13 +82,62 @@ func TestDiffOfTheSame(t *testing.T) {
 	}
 }
 
+// Whom a topology cannot place is told with the reason, and the others are counted all the same.
 func TestDiffOfWhatCannotBePlaced(t *testing.T) {
-	p := placer(t, placement.RendezvousV1, 8)
-	_, err := directory.Diff(p, placer(t, placement.RendezvousV1, 4), func(yield func(directory.Entry, error) bool) {
-		yield(directory.Entry{Tenant: "t", Pins: []string{"s08"}}, nil)
-	}, func(directory.Move) {})
-	if err == nil {
-		t.Error("a pin on a shard that is gone is placed")
+	entries := func(yield func(directory.Entry, error) bool) {
+		for _, e := range []directory.Entry{{Tenant: "pinned", Pins: []string{"s08"}}, {Tenant: "huge", Size: "huge"}, {Tenant: "t"}} {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+	left := map[string]string{}
+	sum, err := directory.Diff(placer(t, placement.RendezvousV1, 8), placer(t, placement.RendezvousV1, 4), entries, func(m directory.Move) {
+		if m.Why != nil {
+			left[m.Tenant] = m.Why.Error()
+		}
+	})
+	if err != nil || sum.Tenants != 3 || sum.Left != 2 || sum.Seats != 2 || !strings.Contains(left["pinned"], `no shard "s08"`) || !strings.Contains(left["huge"], `no size class "huge"`) {
+		t.Errorf("%+v, %v, left %v", sum, err, left)
+	}
+}
+
+// Few tenants lie far from an even spread: what any scheme must move is counted over them, and is never above
+// what this one does.
+func TestMinimumIsProved(t *testing.T) {
+	for _, scheme := range []placement.Scheme{placement.RendezvousV1, placement.HMACv1} {
+		for n := 5; n < 17; n++ {
+			for tenants := range 40 {
+				sum, err := directory.Diff(placer(t, scheme, n), placer(t, scheme, n+1), people(tenants), func(directory.Move) {})
+				if err != nil || sum.Minimum > sum.Moved || sum.Minimum < 0 {
+					t.Fatalf("%s, %d shards, %d tenants: %+v, %v", scheme, n, tenants, sum, err)
+				}
+				// All that rendezvous moves comes to the new shard, and none could be spared.
+				if scheme == placement.RendezvousV1 && sum.Minimum != sum.Moved {
+					t.Fatalf("%d shards, %d tenants: minimum %d, and %d move", n, tenants, sum.Minimum, sum.Moved)
+				}
+				// A seat on the shard that goes is forced, too.
+				back, err := directory.Diff(placer(t, scheme, n+1), placer(t, scheme, n), people(tenants), func(directory.Move) {})
+				if err != nil || back.Minimum > back.Moved || back.Minimum != back.Moved && scheme == placement.RendezvousV1 {
+					t.Fatalf("%s, back to %d shards, %d tenants: %+v, %v", scheme, n, tenants, back, err)
+				}
+			}
+		}
+	}
+}
+
+// Pins go before the topology, so that a drained shard keeps those who are pinned to it.
+func TestDiffTellsPinsOnDrainedShards(t *testing.T) {
+	top := directory.Topology{Cell: "eu-1", Version: 1, Scheme: placement.RendezvousV1, KBySize: map[string]int{"": 2, "whale": 4}, KeyVersion: "1"}
+	for i := range 8 {
+		top.Shards = append(top.Shards, directory.Shard{ID: fmt.Sprintf("s%02d", i+1), Weight: 1, State: directory.InUse})
+	}
+	next := top
+	next.Shards = slices.Clone(top.Shards)
+	next.Shards[2].State = directory.Drained
+	sum, err := directory.Diff(prepared(t, top), prepared(t, next), people(100), func(directory.Move) {})
+	if err != nil || sum.Drained != 10 || sum.Minimum > sum.Moved {
+		t.Errorf("%+v, %v; ten of a hundred are pinned to s03", sum, err)
 	}
 }
 
@@ -127,7 +181,7 @@ func TestPositionTakenOver(t *testing.T) {
 			}
 		})
 		// Each of 16 shards has 2/16 of the tenants, and what moves is the least that can.
-		if err != nil || sum.Moving == 0 || math.Abs(sum.Minimum-64*2.0/16) > 1e-9 || from.Anew(to) {
+		if err != nil || sum.Moving == 0 || math.Abs(sum.Expected-64*2.0/16) > 1e-9 || sum.Minimum != sum.Moved || from.Anew(to) {
 			t.Errorf("%s: %+v, %v, anew %v", scheme, sum, err, from.Anew(to))
 		}
 	}
@@ -150,6 +204,7 @@ func TestDiffToSlots(t *testing.T) {
 		top.Shards = append(top.Shards, directory.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "ab"[i%2 : i%2+1], Weight: 1, State: directory.InUse})
 	}
 	from, to := placer(t, placement.RendezvousV1, 10), prepared(t, top)
+	var left error
 	count := func(n int) (directory.DiffSum, error) {
 		return directory.Diff(from, to, func(yield func(directory.Entry, error) bool) {
 			for i := range n {
@@ -157,12 +212,16 @@ func TestDiffToSlots(t *testing.T) {
 					return
 				}
 			}
-		}, func(directory.Move) {})
+		}, func(m directory.Move) {
+			if m.Why != nil {
+				left = m.Why
+			}
+		})
 	}
-	if sum, err := count(25); err != nil || sum.Tenants != 25 || sum.Moving < 15 || sum.Minimum != 0 || !from.Anew(to) {
+	if sum, err := count(25); err != nil || sum.Tenants != 25 || sum.Moving < 15 || sum.Expected > 1e-9 || sum.Minimum > sum.Moved || !from.Anew(to) {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if _, err := count(26); !errors.Is(err, directory.ErrNoSlot) {
-		t.Errorf("one more than there are slots: %v", err)
+	if sum, err := count(26); err != nil || sum.Left != 1 || !errors.Is(left, directory.ErrNoSlot) {
+		t.Errorf("one more than there are slots: %+v, %v, left with %v", sum, err, left)
 	}
 }

@@ -103,7 +103,11 @@ func Check(e Entry) error {
 	}
 	switch {
 	case !ValidTenant(e.Tenant):
-		return invalid("a tenant id is 1 to %d bytes of UTF-8; this one has %d bytes", maxTenant, len(e.Tenant))
+		problem := fmt.Sprintf("has %d bytes", len(e.Tenant))
+		if !utf8.ValidString(e.Tenant) {
+			problem = "is not UTF-8"
+		}
+		return invalid("a tenant id is 1 to %d bytes of UTF-8; this one %s", maxTenant, problem)
 	case !name(e.Cell):
 		return invalid("cell %q: want the name of a cell, 1 to %d characters", e.Cell, maxName)
 	case steps[e.State] == nil || e.State == "":

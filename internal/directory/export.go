@@ -44,7 +44,8 @@ func (d *Directory) Export(ctx context.Context, w io.Writer, f FileFormat, after
 	}
 }
 
-var errLineBreak = errors.New("its id has a line break, which " + string(CSV) + " does not carry: export as " + string(JSONLines))
+// ErrLineBreak is the error of an export to CSV that comes to a tenant whom its lines cannot carry.
+var ErrLineBreak = errors.New("its id has a line break, which " + string(CSV) + " does not carry: export as " + string(JSONLines))
 
 // encoder writes entries to a file, which has them after flush.
 type encoder struct {
@@ -73,7 +74,7 @@ func newEncoder(w io.Writer, f FileFormat, first bool) (encoder, error) {
 		return encoder{func(e Entry) error {
 			for i, c := range columns {
 				if fields[i] = c.get(e); strings.ContainsAny(fields[i], "\r\n") {
-					return errLineBreak
+					return ErrLineBreak
 				}
 			}
 			return lines.Write(fields)

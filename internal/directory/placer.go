@@ -19,8 +19,19 @@ type Placer struct {
 	bySize   map[string]placement.Subsets
 }
 
-// Placer prepares the topology under the cell's placement key of version t.KeyVersion.
+// Placer prepares the topology under the cell's placement key of version t.KeyVersion. ErrKey when that is
+// not the one of which the topology has the fingerprint.
 func (t Topology) Placer(key []byte) (*Placer, error) {
+	if err := t.CheckKey(key); err != nil {
+		return nil, err
+	}
+	return t.prepare(key)
+}
+
+// shape is the topology under no cell's key: all but who gets which subset.
+func (t Topology) shape() (*Placer, error) { return t.prepare([]byte{0}) }
+
+func (t Topology) prepare(key []byte) (*Placer, error) {
 	p := &Placer{topology: t, bySize: map[string]placement.Subsets{}}
 	var shards []placement.Shard
 	for _, s := range t.inUse() {
@@ -67,6 +78,23 @@ func (p *Placer) Slots() uint64 { return p.placer.Slots() }
 // Anew says whether going to the other topology draws all subsets anew, as hmac/v1 with another number of
 // shards does (placement.Anew).
 func (p *Placer) Anew(to *Placer) bool { return placement.Anew(p.placer, to.placer) }
+
+// Anew says whether going to the other topology draws all subsets anew: by another key, or as Placer.Anew has
+// it. ErrInvalid when the scheme of either refuses its shards.
+func (t Topology) Anew(to Topology) (bool, error) {
+	if t.KeyVersion != to.KeyVersion || t.KeyCheck != "" && to.KeyCheck != "" && t.KeyCheck != to.KeyCheck {
+		return true, nil
+	}
+	from, err := t.shape()
+	if err != nil {
+		return false, fmt.Errorf("%w: topology %d of cell %q: %w", ErrInvalid, t.Version, t.Cell, err)
+	}
+	next, err := to.shape()
+	if err != nil {
+		return false, fmt.Errorf("%w: topology %d of cell %q: %w", ErrInvalid, to.Version, to.Cell, err)
+	}
+	return from.Anew(next), nil
+}
 
 // maxPerTenant is the largest k of the size classes, 0 without any.
 func (t Topology) maxPerTenant() int {

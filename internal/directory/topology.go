@@ -46,6 +46,7 @@ type Topology struct {
 	Scheme     placement.Scheme `json:"scheme"`
 	KBySize    map[string]int   `json:"kBySize"`             // shards of a tenant by size class; "" is the default class and needed
 	KeyVersion string           `json:"keyVersion"`          // of the cell's placement key, 1 to 16 bytes
+	KeyCheck   string           `json:"keyCheck,omitempty"`  // fingerprint of that key (KeyCheck), when it was at hand
 	MaxShared  int              `json:"maxShared,omitempty"` // the most shards that two tenants share, where the scheme bounds it
 	Slots      uint64           `json:"slots,omitempty"`     // number of slots, where the scheme places by slot
 	Shards     []Shard          `json:"shards"`
@@ -110,10 +111,12 @@ func (t Topology) Check(zones []string) error {
 	switch {
 	case !name(t.KeyVersion):
 		return invalid("keyVersion %q: want 1 to %d characters", t.KeyVersion, maxName)
+	case t.KeyCheck != "" && !keyCheckForm.MatchString(t.KeyCheck):
+		return invalid("keyCheck %q: want %d hexadecimal digits, or none", t.KeyCheck, 2*keyCheckBytes)
 	case t.Slots > math.MaxInt64 || t.MaxShared < 0:
 		return invalid("slots and maxShared: want whole numbers that are not negative")
 	}
-	p, err := t.Placer([]byte{0}) // any key finds what is wrong with the rest
+	p, err := t.shape()
 	if err != nil {
 		return invalid("%v", err)
 	}
@@ -126,7 +129,7 @@ func (t Topology) Check(zones []string) error {
 // WithSlots is the topology with as many slots as its scheme has with these shards: none where it does not
 // place by slot. ErrInvalid when the scheme refuses the shards.
 func (t Topology) WithSlots() (Topology, error) {
-	p, err := t.Placer([]byte{0}) // the key does not matter to their number
+	p, err := t.shape()
 	if err != nil {
 		return Topology{}, fmt.Errorf("%w: topology %d of cell %q: %w", ErrInvalid, t.Version, t.Cell, err)
 	}

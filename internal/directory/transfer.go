@@ -99,11 +99,15 @@ func parseTime(into *time.Time, s string) (err error) {
 		return nil
 	}
 	if *into, err = time.Parse(time.RFC3339Nano, s); err != nil {
-		return fmt.Errorf("%q is no time: want one like 2026-11-30T10:20:30Z", s)
+		return noTime(s)
 	}
 	*into = into.UTC()
 	return nil
 }
+
+const exampleTime = "2026-11-30T10:20:30Z"
+
+func noTime(s string) error { return fmt.Errorf("%q is no time: want one like %s", s, exampleTime) }
 
 // Line is one line of a file: an entry, or what is wrong with it.
 type Line struct {
@@ -124,8 +128,11 @@ func ReadEntries(r io.Reader, f FileFormat) iter.Seq2[Line, error] {
 		case JSONLines:
 		case CSV:
 			text, err := lines.next()
-			if err == nil {
+			switch {
+			case err == nil:
 				parse, err = header(string(text))
+			case err == io.EOF:
+				err = errors.New("the file is empty")
 			}
 			if err != nil {
 				yield(Line{Number: 1}, fmt.Errorf("the line with the names of the columns: %w", err))
@@ -240,6 +247,9 @@ func splitter() func(string) ([]string, error) {
 		r := csv.NewReader(buffer) // takes the buffer as its own
 		r.FieldsPerRecord = -1
 		fields, err := r.Read()
+		if err == io.EOF {
+			err = errors.New("it is empty")
+		}
 		var syntax *csv.ParseError
 		if errors.As(err, &syntax) {
 			return nil, fmt.Errorf("byte %d: %w", syntax.Column, syntax.Err)
@@ -252,15 +262,38 @@ func parseJSON(text []byte) (Entry, error) {
 	if !utf8.Valid(text) || halfPair(text) { // the decoder would mend it, and so make it another's id
 		return Entry{}, errors.New("it is not UTF-8")
 	}
-	if err := checkFields(text); err != nil {
+	if err := checkFields(text); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return Entry{}, errors.New("the JSON object ends too early")
+	} else if err != nil {
 		return Entry{}, err
 	}
 	var e Entry
 	if err := json.Unmarshal(text, &e); err != nil {
-		return Entry{}, err
+		return Entry{}, plain(err)
 	}
 	e.Created, e.Updated = e.Created.UTC(), e.Updated.UTC()
 	return e, nil
+}
+
+// kinds are what the fields of JSON are to be, by the words of columns in CSV where the two differ.
+var kinds = map[string]string{
+	"epoch": "a whole number", "topology": "a whole number", "slot": "a whole number", "load": "a number of requests per second",
+	"pins": "a list of texts", "internal": "true or false",
+}
+
+// plain says what is wrong with a value without the names of this program's types.
+func plain(err error) error {
+	var value *json.UnmarshalTypeError
+	var at *time.ParseError
+	switch {
+	case errors.As(err, &value):
+		return fmt.Errorf("field %q is a JSON %s: want %s", value.Field, value.Value, cmp.Or(kinds[value.Field], "a text"))
+	case errors.As(err, &at):
+		return noTime(strings.Trim(at.Value, `"`))
+	case strings.HasPrefix(err.Error(), "Time."): // of package time, and of no type of its own
+		return fmt.Errorf("field %q or %q is no text: want a time like %s", "created", "updated", exampleTime)
+	}
+	return err
 }
 
 // checkFields says what is wrong with the names in a JSON object, of which the decoder takes any case, and

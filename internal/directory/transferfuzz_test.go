@@ -28,7 +28,7 @@ func fuzzEntries(f *testing.F, format FileFormat) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := w.write(e); err == errLineBreak && as == CSV {
+				if err := w.write(e); err == ErrLineBreak && as == CSV {
 					continue
 				} else if err != nil {
 					t.Fatalf("%+v cannot be written as %s: %v", e, as, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -257,5 +258,18 @@ func TestLogOutcome(t *testing.T) {
 	observe(routing.Outcome{Tenant: "acme", Status: 502, Err: context.Canceled})
 	if !strings.Contains(out.String(), `"level":"ERROR"`) || !strings.Contains(out.String(), "context canceled") {
 		t.Errorf("logged %s", out.String())
+	}
+	// A replica's word is marked where a line is written; what did not answer is a reason for one.
+	out.Reset()
+	served := routing.Outcome{Tenant: "acme", Status: 200, MayBeStale: true, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}}
+	if observe(served); out.Len() > 0 {
+		t.Errorf("a request that went well by a replica's word is logged: %s", out.String())
+	}
+	served.ReplicaErr, served.HomeErr = errors.New("one down"), errors.New("two down")
+	observe(served)
+	for _, want := range []string{`"mayBeStale":true`, `"replicaErr":"one down"`, `"homeErr":"two down"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is not in %s", want, out.String())
+		}
 	}
 }

@@ -81,7 +81,7 @@ func testPlan(t *testing.T) Plan {
 		t.Fatal(err)
 	}
 	return Plan{
-		Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self,
+		Service: "orders", Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self,
 		Routes: []routing.Route{{Path: "/jobs/*", Via: routing.ViaQueue}, {Path: "/*", Via: routing.ViaLambda}},
 		Topology: directory.Topology{
 			Cell: "eu-1", Version: 1, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2}, KeyVersion: "1",

@@ -15,6 +15,9 @@ const (
 	firstKeyVersion = "1" // under which a new cell's key is made
 )
 
+// ErrNoKey means that the cell was never given the version of the placement key that is asked for.
+var ErrNoKey = errors.New("the cell has no placement key of this version: give it that, or use another version")
+
 // makeKey makes the cell's placement key, unless it is there. A directory without its key is damaged: under
 // another one every tenant would be placed elsewhere.
 func (d Dir) makeKey() error {
@@ -42,7 +45,11 @@ func (d Dir) key(version string) ([]byte, error) {
 	if err := d.readJSON(filePlacementKey, &keys); err != nil {
 		return nil, fmt.Errorf("placement key: %w", err)
 	}
-	key, err := hex.DecodeString(keys[version])
+	text, ok := keys[version]
+	if !ok {
+		return nil, fmt.Errorf("%w: version %q of %s", ErrNoKey, version, d.file(filePlacementKey))
+	}
+	key, err := hex.DecodeString(text)
 	if err != nil || len(key) != keyBytes {
 		// Neither error nor message may show the key.
 		return nil, fmt.Errorf("%w: placement key: %s holds no %d bytes in hex under version %q", ErrDamaged, d.file(filePlacementKey), keyBytes, version)

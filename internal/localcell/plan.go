@@ -12,6 +12,7 @@ import (
 
 // Plan is what a supervisor runs: one cell of a fleet, as far as it matters on one machine.
 type Plan struct {
+	Service    string          `json:"service"`
 	Cell       string          `json:"cell"`
 	Audience   string          `json:"audience"`
 	Claim      string          `json:"claim"`
@@ -51,7 +52,7 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 	}
 	c := f.Cells[i]
 	p := Plan{
-		Cell: c.Name, Audience: f.Auth.Audience, Claim: f.Auth.Claim, HealthPath: "/healthz", Worker: worker,
+		Service: f.Service, Cell: c.Name, Audience: f.Auth.Audience, Claim: f.Auth.Claim, HealthPath: "/healthz", Worker: worker,
 		Topology: directory.Topology{
 			Cell: c.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), MaxShared: f.Placement.MaxShared, KeyVersion: firstKeyVersion,
 			KBySize: map[string]int{"": f.Placement.PerTenant},

@@ -35,14 +35,16 @@ var (
 	ErrLostShard = errors.New("the fleet lacks a shard that a topology of the cell on disk names")
 )
 
-// fitting refuses a plan under which tenants of the cell on disk would have no shard.
+// fitting refuses a plan under which tenants of the cell on disk would have no shard. That cell is the one
+// that the directory knows; should it know others, too, the one with tenants.
 func fitting(ctx context.Context, d *directory.Directory, p Plan) error {
 	cells, err := d.Cells(ctx)
 	if err != nil {
 		return err
 	}
+	own := slices.IndexFunc(cells, func(c directory.Cell) bool { return c.Name == p.Cell })
 	for _, c := range cells {
-		if c.Name != p.Cell {
+		if c.Name != p.Cell && (own < 0 || cells[own].Tenants == 0 && c.Tenants > 0) {
 			return fmt.Errorf("%w: it is %q, not %q", ErrOtherCell, c.Name, p.Cell)
 		}
 	}
@@ -68,6 +70,9 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 	if err := fitting(ctx, d, p); err != nil {
 		return Admitted{}, err
 	}
+	if err := d.Claim(ctx, p.Service, change("local up: claim for "+p.Service)); err != nil {
+		return Admitted{}, err
+	}
 	fresh := directory.Cell{Name: p.Cell, Zones: p.zones(), Headroom: directory.DefaultHeadroom}
 	if _, err := d.AddCell(ctx, fresh, change("local up: add the cell")); err != nil && !errors.Is(err, directory.ErrCellExists) {
 		return Admitted{}, err
@@ -77,7 +82,13 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 		return Admitted{}, err
 	}
 	if cell.Topology == 0 {
-		first, err := d.Publish(ctx, p.Topology, change(fmt.Sprintf("local up: publish topology %d", p.Topology.Version)))
+		first := p.Topology
+		key, err := keys(ctx, p.Cell, first.KeyVersion)
+		if err != nil {
+			return Admitted{}, err
+		}
+		first.KeyCheck = directory.KeyCheck(key)
+		first, err = d.Publish(ctx, first, change(fmt.Sprintf("local up: publish topology %d", p.Topology.Version)))
 		if err != nil {
 			return Admitted{}, err
 		}
@@ -87,7 +98,11 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 	if err != nil {
 		return Admitted{}, err
 	}
-	if _, err := keys(ctx, p.Cell, newest.KeyVersion); err != nil {
+	key, err := keys(ctx, p.Cell, newest.KeyVersion)
+	if err == nil {
+		err = newest.CheckKey(key)
+	}
+	if err != nil {
 		return Admitted{}, err // before a router starts that could place nobody
 	}
 	entries := make([]directory.Entry, len(tenants))

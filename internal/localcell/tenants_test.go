@@ -133,7 +133,7 @@ func TestUpMendsHoldings(t *testing.T) {
 	}
 	for _, tenant := range tenants {
 		for _, shard := range p.Shards() {
-			if err := d.items.Holds().Release(t.Context(), p.Cell, shard, directory.Holding{Tenant: tenant, Epoch: 99}); err != nil {
+			if err := d.items.Holds().Forget(t.Context(), p.Cell, shard, directory.Holding{Tenant: tenant, Epoch: 99}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -202,6 +202,48 @@ func TestTheFleetMayGrow(t *testing.T) {
 	}
 	for _, tenant := range []string{"acme", "late"} {
 		d.residesRightly(p, tenant)
+	}
+}
+
+// TestTheCellOnDiskComesUp: another cell that the directory knows, too, keeps the one that lies there from
+// nothing, and does not take its place.
+func TestTheCellOnDiskComesUp(t *testing.T) {
+	d, p, other := newDisk(t), testPlan(t), testPlan(t)
+	other.Cell, other.Topology.Cell = "us-1", "us-1"
+	d.up(p, "acme")
+	if _, err := d.AddCell(t.Context(), directory.Cell{Name: "us-1"}, testChange("add")); err != nil {
+		t.Fatal(err)
+	}
+	if a := d.up(p, "acme", "beta"); a.Tenants != 1 {
+		t.Errorf("admitted %+v", a)
+	}
+	if _, err := d.enrol(other, "acme"); !errors.Is(err, ErrOtherCell) || !strings.Contains(err.Error(), `it is "eu-1"`) {
+		t.Errorf("a cell without tenants: %v", err)
+	}
+}
+
+// TestUpKnowsItsKeyAndService: a cell places by the key and for the service that it began with.
+func TestUpKnowsItsKeyAndService(t *testing.T) {
+	d, p := newDisk(t), testPlan(t)
+	d.up(p, "acme")
+	first, err := d.Topology(t.Context(), p.Cell, 1)
+	key, _ := testKeys(t.Context(), p.Cell, "1")
+	if err != nil || first.KeyCheck != directory.KeyCheck(key) {
+		t.Errorf("topology %+v, %v", first, err)
+	}
+	another := func(context.Context, string, string) ([]byte, error) {
+		return []byte(strings.Repeat("x", keyBytes)), nil
+	}
+	if _, err := enrol(t.Context(), d.Directory, d.items.Holds(), another, p, []string{"acme", "late"}, time.Now()); !errors.Is(err, directory.ErrKey) {
+		t.Errorf("by another key: %v", err)
+	}
+	other := testPlan(t)
+	other.Service = "other"
+	if _, err := d.enrol(other, "late"); !errors.Is(err, directory.ErrService) {
+		t.Errorf("for another service: %v", err)
+	}
+	if _, err := d.Get(t.Context(), "late"); !errors.Is(err, directory.ErrNotFound) {
+		t.Errorf("a refused start added a tenant: %v", err)
 	}
 }
 

@@ -213,8 +213,9 @@ func (s *serving) admit(entry directory.Entry) *Response {
 func (s *serving) order(ctx context.Context, entry directory.Entry) ([]string, *Response) {
 	members, err := s.places.subset(ctx, entry)
 	switch {
-	case errors.Is(err, directory.ErrInvalid):
-		// Asking again does not help: the entry names what its topology does not have.
+	case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrKey):
+		// Asking again does not help: the entry names what its topology does not have, or the cell was given
+		// another placement key than the topology's, by which the tenant would be looked for where it is not.
 		return nil, s.refuse(http.StatusServiceUnavailable, "the tenant cannot be served at the moment; nothing was done", err)
 	case err != nil:
 		return nil, s.refuse(http.StatusServiceUnavailable, "the tenant's place could not be looked up; nothing was done", err).retryAfter(1)

@@ -110,6 +110,8 @@ func TestWhatCannotBePlaced(t *testing.T) {
 	other := topology(3, eight...)
 	other.Cell = "us-1"
 	broken := topology(4)
+	misplacing := topology(5, eight...)
+	misplacing.KeyCheck = "0123456789abcdef"
 	odd := at(1, "odd")
 	odd.Size = "inside"
 	slot := at(1, "slot")
@@ -124,6 +126,7 @@ func TestWhatCannotBePlaced(t *testing.T) {
 		"no version of the key":         {at(2, "acme"), "1"},
 		"of another cell":               {at(3, "acme"), "1"},
 		"a topology that places nobody": {at(4, "acme"), "1"},
+		"another key than it places by": {at(5, "acme"), ""},
 		"no topology, no pins":          {at(0, "acme"), ""},
 		"size class":                    {odd, ""},
 		"slot":                          {slot, ""},
@@ -134,7 +137,7 @@ func TestWhatCannotBePlaced(t *testing.T) {
 				t.Error("a shard was asked")
 				return ok(""), nil
 			}))
-			c.Topologies = published{1: topology(1, eight...), 2: rotated, 3: other, 4: broken}
+			c.Topologies = published{1: topology(1, eight...), 2: rotated, 3: other, 4: broken, 5: misplacing}
 			var seen Outcome
 			c.Observe = func(o Outcome) { seen = o }
 			resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/x"})

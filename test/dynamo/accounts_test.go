@@ -70,7 +70,7 @@ cells:
 		{account, "cell open us-1 --capacity 1000", 0, "open"},
 		{account, "tenant add far" + role, 0, "cell us-1, active"},
 		{account, "topology publish us-1 --without s04", 0, "s03"},
-		{account, "topology migrate us-1" + role, 0, "1 tenant on topology 2"},
+		{account, "topology migrate us-1" + role, 0, "1 tenant brought to topology 2"},
 		{account, "shard tenants eu-1/s03" + role, 0, "acme"},
 		{account, "shard tenants eu-1/s03", 2, "and this lies in account 222222222222"},
 		{account, "tenant list --role-name arn:aws:iam::1:role/x", 2, "no name of an IAM role"},

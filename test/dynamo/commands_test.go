@@ -62,7 +62,7 @@ cells:
 		{"tenant history acme", 0, "pins none → s03 s01"},
 		{"topology publish eu-1 --without s04", 0, "s03"},
 		{"topology diff eu-1 --from 1 --to 2", 0, "of 3 tenants move"},
-		{"topology migrate eu-1", 0, "3 tenants on topology 2"},
+		{"topology migrate eu-1", 0, "3 tenants brought to topology 2"},
 		{"topology retire eu-1 1", 0, "retired"},
 		{"cell headroom", 0, "60"},
 		{"fleet validate", 0, "orders"},

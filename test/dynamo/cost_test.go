@@ -76,7 +76,11 @@ func TestCost(t *testing.T) {
 		{"sign up, held by 2 shards", func() error {
 			_, err := res.SignUp(t.Context(), directory.SignUp{Tenant: "signed", Load: 1}, by("sign up"))
 			return err
-		}, "Query TransactWriteItems GetItem TransactWriteItems TransactWriteItems TransactWriteItems"},
+		}, "Query TransactWriteItems GetItem GetItem TransactWriteItems TransactWriteItems TransactWriteItems"},
+		{"suspend by hand", func() error { _, err := res.Suspend(t.Context(), "signed", 0, by("by hand")); return err },
+			"BatchGetItem TransactWriteItems"},
+		{"suspend by hand, repeated", func() error { _, err := res.Suspend(t.Context(), "signed", 0, by("by hand")); return err },
+			"BatchGetItem Query"},
 		{"a shard holds 1 tenant", func() error {
 			return h.Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "one", Epoch: 1})
 		}, "TransactWriteItems"},

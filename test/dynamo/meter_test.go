@@ -59,6 +59,14 @@ func (u *usage) note(in, out any) {
 	case *dynamodb.GetItemOutput:
 		u.reads(in.(*dynamodb.GetItemInput).ConsistentRead, out.Item)
 		told = consumed(out.ConsumedCapacity)
+	case *dynamodb.BatchGetItemOutput: // each item is rounded up by itself, also one that is not there
+		for table, ask := range in.(*dynamodb.BatchGetItemInput).RequestItems {
+			found := out.Responses[table]
+			for i := range ask.Keys {
+				u.reads(ask.ConsistentRead, found[min(i, len(found)):min(i+1, len(found))]...)
+			}
+		}
+		told = out.ConsumedCapacity
 	case *dynamodb.QueryOutput:
 		u.reads(in.(*dynamodb.QueryInput).ConsistentRead, out.Items...)
 		told = consumed(out.ConsumedCapacity)
@@ -75,9 +83,14 @@ func (u *usage) note(in, out any) {
 		u.written, u.single = append(u.written, *in.TableName+key(in.Key)), true
 	case *dynamodb.TransactWriteItemsInput:
 		for _, w := range in.TransactItems {
-			if w.Update != nil {
+			switch {
+			case w.Update != nil:
 				u.written = append(u.written, *w.Update.TableName+key(w.Update.Key))
-			} else {
+			case w.Put != nil:
+				u.written = append(u.written, *w.Put.TableName+key(w.Put.Item))
+			case w.Delete != nil:
+				u.written = append(u.written, *w.Delete.TableName+key(w.Delete.Key))
+			default:
 				u.written = append(u.written, *w.ConditionCheck.TableName+key(w.ConditionCheck.Key))
 			}
 		}
@@ -96,6 +109,8 @@ func askConsumed(in any) {
 	const total = types.ReturnConsumedCapacityTotal
 	switch in := in.(type) {
 	case *dynamodb.GetItemInput:
+		in.ReturnConsumedCapacity = total
+	case *dynamodb.BatchGetItemInput:
 		in.ReturnConsumedCapacity = total
 	case *dynamodb.QueryInput:
 		in.ReturnConsumedCapacity = total

@@ -301,6 +301,10 @@ func badBatches(t *testing.T, h homeSuite) {
 	for i := range many {
 		many[i] = directory.Put(key("p", fmt.Sprintf("A%d", i)), 0, []byte(`1`))
 	}
+	large := make([]directory.Op, directory.MaxBatch/300_000+1) // each fits
+	for i := range large {
+		large[i] = directory.Put(key("p", fmt.Sprintf("A%d", i)), 0, []byte(`"`+strings.Repeat("x", 300_000)+`"`))
+	}
 	for name, c := range map[string]struct {
 		batch directory.Batch
 		want  error
@@ -321,6 +325,7 @@ func badBatches(t *testing.T, h homeSuite) {
 		"bounds of nothing":      {directory.Batch{Operation: "op", Ops: []directory.Op{counting(1, directory.Delta{Min: 1})}}, directory.ErrInvalid},
 		"counters of nothing":    {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Require(key("p", "A"), 0, directory.Delta{Counter: "n", By: 1, Max: 9})}}, directory.ErrInvalid},
 		"larger than an item is": {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(key("p", "A"), 0, []byte(`"`+strings.Repeat("x", directory.MaxRecord)+`"`))}}, directory.ErrTooLarge},
+		"larger than a batch is": {directory.Batch{Operation: "op", Ops: large}, directory.ErrTooLarge},
 	} {
 		if err := h.Write(t.Context(), c.batch); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

@@ -74,8 +74,7 @@ func operate(t *testing.T, r rules) {
 	}
 }
 
-// Each verb is found done when it is repeated at once, with or without an epoch, and with the epoch also
-// after all others.
+// Each verb is found done when it is repeated at once and after all others, with or without an epoch.
 func operateRepeated(t *testing.T, r rules) {
 	res, _, e := r.residence(t)
 	done := []directory.Entry{}
@@ -94,16 +93,77 @@ func operateRepeated(t *testing.T, r rules) {
 		e = first
 	}
 	for i, v := range verbs(res) {
-		again, err := v.do(t.Context(), done[i].Epoch-1, change(v.name))
-		if diff := cmp.Diff(done[i], again); err != nil || diff != "" {
-			t.Errorf("%s repeated after all: %v (-want +got):\n%s", v.name, err, diff)
+		for _, expect := range []uint64{0, done[i].Epoch - 1} {
+			again, err := v.do(t.Context(), expect, change(v.name))
+			if diff := cmp.Diff(done[i], again); err != nil || diff != "" {
+				t.Errorf("%s repeated after all, expecting %d: %v (-want +got):\n%s", v.name, expect, err, diff)
+			}
 		}
+		_, err := v.do(t.Context(), done[i].Epoch, change(v.name)) // it did not find that epoch
+		wantIs(t, err, directory.ErrReused)
+		other := change(v.name)
+		other.By = "bob"
+		_, err = v.do(t.Context(), 0, other)
+		wantIs(t, err, directory.ErrReused)
 	}
 	if now, err := r.Get(t.Context(), "acme"); err != nil || now.Epoch != e.Epoch {
 		t.Errorf("epoch %d, %v; want %d", now.Epoch, err, e.Epoch)
 	}
 	_, err := res.Suspend(t.Context(), "acme", 0, change("resize"))
 	wantIs(t, err, directory.ErrReused)
+}
+
+// A change that was undone by others is found done, and not done again.
+func operateRepeatedAfterOthers(t *testing.T, r rules) {
+	res, h, e := r.residence(t)
+	ctx := t.Context()
+	do := func(name string, change func() (directory.Entry, error)) directory.Entry {
+		t.Helper()
+		got, err := change()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return got
+	}
+	suspend := func() (directory.Entry, error) { return res.Suspend(ctx, "acme", 0, change("op 1")) }
+	resize := func() (directory.Entry, error) { return res.Resize(ctx, "acme", "", 10, 0, change("op 3")) }
+	pin := func(expect uint64) func() (directory.Entry, error) {
+		return func() (directory.Entry, error) { return res.Pin(ctx, "acme", []string{"s01"}, expect, change("op 5")) }
+	}
+	suspended := do("suspend", suspend)
+	do("resume", func() (directory.Entry, error) { return res.Resume(ctx, "acme", 0, change("op 2")) })
+	resized := do("resize", resize)
+	unpinned := do("resize otherwise", func() (directory.Entry, error) { return res.Resize(ctx, "acme", "", 20, 0, change("op 4")) })
+	pinned := do("pin", pin(0))
+	last := do("pin elsewhere", func() (directory.Entry, error) { return res.Pin(ctx, "acme", []string{"s02"}, 0, change("op 6")) })
+	cell := r.cell(t, e.Cell)
+	for name, c := range map[string]struct {
+		repeat func() (directory.Entry, error)
+		want   directory.Entry
+	}{
+		"suspend": {suspend, suspended}, "resize": {resize, resized}, "pin": {pin(0), pinned}, "pin with the epoch": {pin(unpinned.Epoch), pinned},
+	} {
+		if diff := cmp.Diff(c.want, do(name, c.repeat)); diff != "" {
+			t.Errorf("%s again (-want +got):\n%s", name, diff)
+		}
+		r.unchanged(t, last, cell)
+		if held := holders(t, h, "acme"); !slices.Equal(held, []string{"s02"}) {
+			t.Errorf("after %s again %v hold it, want s02 alone", name, held)
+		}
+	}
+	// A change without an operator's verb is recognised by the same record.
+	after := last.Clone()
+	after.Pins = nil
+	_, err := r.Replace(ctx, last, after, change("op 5"))
+	wantIs(t, err, directory.ErrReused)
+	// The operation that created the tenant is none of the verbs.
+	_, err = res.Suspend(ctx, "acme", 0, change("sign up"))
+	wantIs(t, err, directory.ErrReused)
+	r.create(t, entry("other", directory.Active))
+	_, err = res.Suspend(ctx, "other", 0, change("create other"))
+	wantIs(t, err, directory.ErrReused)
+	r.unchanged(t, last, r.cell(t, e.Cell))
+	once(t, r, "acme")
 }
 
 func operateRefuses(t *testing.T, r rules) {

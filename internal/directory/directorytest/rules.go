@@ -19,6 +19,10 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		run  func(*testing.T, rules)
 	}{
 		{"Repeatable", repeatable},
+		{"RepeatableAnyTime", repeatedAnyTime},
+		{"RepeatableInFlight", repeatedInFlight},
+		{"RepeatableCells", cellsRepeatedAnyTime},
+		{"ConflictOfTheEntryAlone", conflictOfTheEntryAlone},
 		{"Diagram", diagram},
 		{"History", history},
 		{"ListCellAndState", listCellAndState},
@@ -36,6 +40,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"CountersFollowTheTenant", countersFollow},
 		{"MostPins", mostPins},
 		{"CellChanges", cellChanges},
+		{"CellChangesRepeated", cellChangesRepeated},
 		{"SlotsUnique", slotsUnique},
 		{"SignUpInterrupted", signUpInterrupted},
 		{"LastSlot", lastSlot},
@@ -52,6 +57,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"Unknown", unknown},
 		{"Operate", operate},
 		{"OperateRepeated", operateRepeated},
+		{"OperateRepeatedAfterOthers", operateRepeatedAfterOthers},
 		{"OperateRefuses", operateRefuses},
 		{"Migrate", migrate},
 		{"MigrateRefuses", migrateRefuses},

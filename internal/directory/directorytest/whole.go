@@ -13,8 +13,9 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// Clients make changes of every kind at the same time over a bad line. Afterwards entries, histories,
-// counters, slots and listings agree.
+// Clients make changes of every kind at the same time over a bad line, each as it was asked for until its answer
+// comes. Afterwards entries, histories, counters, slots and listings agree, and the history has what was told
+// done once, and nothing of what was refused.
 func whole(t *testing.T, r rules) {
 	const clients, calls, tenants = 12, 30, 10
 	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 30}, 1000)
@@ -24,23 +25,28 @@ func whole(t *testing.T, r rules) {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
+	told := make([]map[string]bool, clients) // by tenant and operation: whether it was done
 	for client := range clients {
+		told[client] = map[string]bool{}
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(client), 2))
 			for i := range calls {
 				c := change(fmt.Sprintf("op-%d-%d", client, i))
 				tenant := fmt.Sprint("t", rng.IntN(tenants))
-				_, err := persist(func() (directory.Entry, error) {
-					before, err := d.Get(t.Context(), tenant)
-					if errors.Is(err, directory.ErrNotFound) {
-						return d.Place(t.Context(), directory.SignUp{Tenant: tenant, Load: directory.Rate(rng.IntN(10_000))}, c)
+				before, err := d.Get(t.Context(), tenant)
+				if err != nil && !errors.Is(err, directory.ErrNotFound) {
+					t.Errorf("client %d: %v", client, err)
+					return
+				}
+				load, after := directory.Rate(rng.IntN(10_000)), next(rng, before)
+				_, err = persist(func() (directory.Entry, error) {
+					if before.Epoch == 0 {
+						return d.Place(t.Context(), directory.SignUp{Tenant: tenant, Load: load}, c)
 					}
-					if err != nil {
-						return before, err
-					}
-					return d.Replace(t.Context(), before, next(rng, before), c)
+					return d.Replace(t.Context(), before, after, c)
 				})
-				if err != nil && !errors.Is(err, directory.ErrExists) && !errors.Is(err, directory.ErrStale) && !errors.Is(err, directory.ErrSlotTaken) && !errors.Is(err, directory.ErrReused) {
+				told[client][tenant+" "+c.Operation] = err == nil
+				if err != nil && !errors.Is(err, directory.ErrExists) && !errors.Is(err, directory.ErrStale) && !errors.Is(err, directory.ErrSlotTaken) {
 					t.Errorf("client %d: %v", client, err)
 				}
 			}
@@ -48,6 +54,24 @@ func whole(t *testing.T, r rules) {
 	}
 	wg.Wait()
 	agree(t, r)
+	logged := map[string]int{}
+	for i := range tenants {
+		tenant := fmt.Sprint("t", i)
+		lines, err := r.Directory.History(t.Context(), tenant, 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			logged[tenant+" "+line.After.Operation]++
+		}
+	}
+	for client := range clients {
+		for what, done := range told[client] {
+			if n := logged[what]; n > 1 || (n == 1) != done {
+				t.Errorf("%s is in the history %d times, and was told done: %t", what, n, done)
+			}
+		}
+	}
 }
 
 // next is a change that the diagram allows.
