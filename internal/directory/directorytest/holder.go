@@ -2,6 +2,7 @@ package directorytest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -43,6 +44,9 @@ func Holder(t *testing.T, open func(t *testing.T) directory.Holder) {
 		release(5, false)
 		release(9, false)
 	})
+	t.Run("LateHold", func(t *testing.T) { lateHold(t, open(t)) })
+	t.Run("ListsPastThoseLetGo", func(t *testing.T) { listsPastGone(t, open(t)) })
+	t.Run("Forgets", func(t *testing.T) { forgets(t, open(t)) })
 	t.Run("ShardsAreApart", func(t *testing.T) {
 		h := open(t)
 		if err := h.Hold(t.Context(), "ab", "c", directory.Holding{Tenant: "def", Epoch: 1}); err != nil {
@@ -114,6 +118,90 @@ func Holder(t *testing.T, open func(t *testing.T) directory.Holder) {
 		}
 	})
 	t.Run("ManyAtOnce", func(t *testing.T) { manyAtOnce(t, open(t)) })
+}
+
+// act is one request to a holder of shard eu-1/s01, and the epoch at which acme is held then, 0 when it is not.
+type act struct {
+	do    func(context.Context, string, string, directory.Holding) error
+	epoch uint64
+	want  uint64
+}
+
+func runActs(t *testing.T, h directory.Holder, acts []act) {
+	t.Helper()
+	for i, a := range acts {
+		if err := a.do(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "acme", Epoch: a.epoch}); err != nil {
+			t.Fatal(err)
+		}
+		got, ok, err := h.Held(t.Context(), "eu-1", "s01", "acme")
+		if err != nil || ok != (a.want > 0) || got.Epoch != a.want {
+			t.Errorf("step %d, at epoch %d: held %t at %d, %v; want %d", i+1, a.epoch, ok, got.Epoch, err, a.want)
+		}
+		list, err := h.Holdings(t.Context(), "eu-1", "s01", "", 10)
+		if err != nil || (len(list) > 0) != (a.want > 0) || a.want > 0 && list[0] != (directory.Holding{Tenant: "acme", Epoch: a.want}) {
+			t.Errorf("step %d, at epoch %d: lists %v, %v; want epoch %d", i+1, a.epoch, list, err, a.want)
+		}
+	}
+}
+
+// What a shard let go it does not hold again by a word that comes late.
+func lateHold(t *testing.T, h directory.Holder) {
+	hold, release := h.Hold, h.Release
+	if m, ok := h.(directory.ManyHolder); ok {
+		hold = func(ctx context.Context, cell, shard string, one directory.Holding) error {
+			return m.HoldMany(ctx, cell, shard, []directory.Holding{one})
+		}
+	}
+	runActs(t, h, []act{
+		{release, 3, 0}, // of nothing
+		{hold, 2, 0}, {hold, 3, 0}, {hold, 4, 4}, {release, 3, 4}, {hold, 4, 4},
+		{release, 6, 0}, {release, 5, 0}, {hold, 6, 0}, {h.Hold, 6, 0}, {hold, 7, 7}, {h.Hold, 9, 9}, {release, 9, 0}, {hold, 9, 0},
+	})
+}
+
+// A shard that forgot holds the tenant at any epoch; one that holds it above the epoch does not forget.
+func forgets(t *testing.T, h directory.Holder) {
+	f, ok := h.(directory.Forgetter)
+	if !ok {
+		t.Skip("it cannot forget")
+	}
+	runActs(t, h, []act{
+		{f.Forget, 1, 0}, {h.Hold, 1, 1}, {f.Forget, 1, 0}, {h.Hold, 1, 1}, {h.Hold, 5, 5}, {f.Forget, 4, 5}, {h.Release, 5, 0},
+		{f.Forget, 4, 0}, {h.Hold, 5, 0}, {f.Forget, 5, 0}, {h.Hold, 1, 1},
+	})
+}
+
+// Pages are as long as they can be, though most of those between were let go.
+func listsPastGone(t *testing.T, h directory.Holder) {
+	var want []directory.Holding
+	for i := range 60 {
+		one := directory.Holding{Tenant: fmt.Sprintf("t%02d", i), Epoch: 2}
+		if err := h.Hold(t.Context(), "eu-1", "s01", one); err != nil {
+			t.Fatal(err)
+		}
+		if i%7 == 3 {
+			want = append(want, one)
+			continue
+		}
+		if err := h.Release(t.Context(), "eu-1", "s01", one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []directory.Holding
+	for after := ""; ; after = got[len(got)-1].Tenant {
+		page, err := h.Holdings(t.Context(), "eu-1", "s01", after, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, page...)
+		if len(page) < 3 {
+			break
+		}
+	}
+	slices.SortFunc(got, func(a, b directory.Holding) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	if !slices.Equal(got, want) {
+		t.Errorf("listed %v, want %v", got, want)
+	}
 }
 
 // A holder that takes many at once treats each as Hold does.
