@@ -24,7 +24,7 @@ opened with the capacity that a load test measured for it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.register(cmd)
-	cmd.AddCommand(cellOpen(f), cellClose(f), cellHeadroom(f))
+	cmd.AddCommand(cellOpen(f), cellClose(f), cellHeadroom(f), cellReconcile(f))
 	return cmd
 }
 

@@ -124,7 +124,7 @@ type importedTo struct {
 
 func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 	var r importReport
-	check, err := d.Checker(ctx)
+	check, err := d.Checker(ctx, d.at)
 	if err != nil {
 		return r, err
 	}

@@ -3,10 +3,13 @@ package directory
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -21,10 +24,16 @@ func (f Fault) Error() string { return fmt.Sprintf("line %d: %v", f.Line, f.Err)
 
 // Vet reads a whole file before anything is written. It tells report of each bad line, and returns how many
 // are bad and good. Bad are those that do not parse, are no valid entries, cannot be a tenant's first, name a
-// tenant twice, or that check refuses. It takes about 50 bytes of memory a tenant.
+// tenant or a cell's slot twice, or that check refuses. It takes about 50 bytes of memory a tenant, and as many
+// a slot.
 func Vet(lines iter.Seq2[Line, error], check func(Entry) error, report func(Fault)) (bad, good int, err error) {
 	type id [16]byte // of a tenant; two tenants have one with probability 2^-88 at a million
 	first := map[id]int32{}
+	type place struct {
+		cell string
+		slot uint64
+	}
+	slots := map[place]int32{}
 	for line, err := range lines {
 		if err != nil {
 			return bad, good, err
@@ -40,6 +49,16 @@ func Vet(lines iter.Seq2[Line, error], check func(Entry) error, report func(Faul
 			} else {
 				first[id(sum[:16])] = int32(line.Number)
 			}
+		}
+		if e := line.Entry; fault == nil && e.Slot > 0 {
+			if at, twice := slots[place{e.Cell, e.Slot}]; twice {
+				fault = fmt.Errorf("slot %d of cell %q stands on line %d already: each tenant needs its own", e.Slot, e.Cell, at)
+			} else {
+				slots[place{e.Cell, e.Slot}] = int32(line.Number)
+			}
+		}
+		if unread := (*unreadError)(nil); errors.As(fault, &unread) {
+			return bad, good, unread.error
 		}
 		if fault != nil {
 			report(Fault{line.Number, fault})
@@ -62,9 +81,13 @@ func vet(e Entry, check func(Entry) error) error {
 	return check(e)
 }
 
-// Checker returns the check of an entry against the cells and topologies that are known now. It reads
-// each once, and none when it checks.
-func (d *Directory) Checker(ctx context.Context) (func(Entry) error, error) {
+// unreadError is why a check could not be made. It is the end of Vet, and no line's fault.
+type unreadError struct{ error }
+
+// Checker returns the check of an entry against the cells, topologies and slots that are known now, for an
+// import at the time at. It reads each cell and topology once, and the slots of a cell when the first entry names
+// one: about 50 bytes of memory each.
+func (d *Directory) Checker(ctx context.Context, at time.Time) (func(Entry) error, error) {
 	cells, err := d.Cells(ctx)
 	if err != nil {
 		return nil, err
@@ -84,6 +107,7 @@ func (d *Directory) Checker(ctx context.Context) (func(Entry) error, error) {
 			more = len(topologies) == page
 		}
 	}
+	slots := map[string]map[uint64]slotHad{}
 	return func(e Entry) error {
 		topologies, ok := known[e.Cell]
 		if !ok {
@@ -99,8 +123,59 @@ func (d *Directory) Checker(ctx context.Context) (func(Entry) error, error) {
 		case t.Retired:
 			return fmt.Errorf("cell %q, topology %d: %w", e.Cell, e.Topology, ErrRetired)
 		}
-		return t.takes(e)
+		if err := t.takes(e); err != nil || e.Slot == 0 {
+			return err
+		}
+		if slots[e.Cell] == nil {
+			if slots[e.Cell], err = d.slotsHad(ctx, e.Cell, at); err != nil {
+				return &unreadError{err}
+			}
+		}
+		if had, ok := slots[e.Cell][e.Slot]; ok && had != slotOf(e.Tenant) {
+			return fmt.Errorf("cell %q, slot %d: %w", e.Cell, e.Slot, ErrSlotTaken)
+		}
+		return nil
 	}, nil
+}
+
+// slotHad is a digest of the tenant who has a slot, and zero while it rests.
+type slotHad [16]byte
+
+func slotOf(tenant string) slotHad {
+	sum := sha256.Sum256([]byte(tenant))
+	return slotHad(sum[:16])
+}
+
+// slotsHad is the slots of a cell that are not free.
+func (d *Directory) slotsHad(ctx context.Context, cell string, at time.Time) (map[uint64]slotHad, error) {
+	const page = 1000
+	had := map[uint64]slotHad{}
+	for after := (Key{}); ; {
+		records, err := d.home.List(ctx, Range{Family: famSlot, Part: cellPart + cell}, after, page)
+		if err != nil {
+			return nil, fmt.Errorf("look at the slots of cell %q: %w", cell, err)
+		}
+		for _, r := range records {
+			after = r.Key
+			number, err := strconv.ParseUint(strings.TrimPrefix(r.Sort, famSlot+"#"), 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("the directory's record %v: %w", r.Key, err)
+			}
+			var s slot
+			if err := decode(r, &s); err != nil {
+				return nil, err
+			}
+			switch {
+			case s.Tenant != "":
+				had[number] = slotOf(s.Tenant)
+			case !s.free(at):
+				had[number] = slotHad{}
+			}
+		}
+		if len(records) < page {
+			return had, nil
+		}
+	}
 }
 
 // Progress is how far an import has come. All lines up to Line are done and stay so, and some behind it may

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -205,7 +206,7 @@ func TestExportImportExportIsTheSame(t *testing.T) {
 			return file.String()
 		}
 		file := export(from, format)
-		check, err := to.Checker(t.Context())
+		check, err := to.Checker(t.Context(), time.Now())
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -141,15 +141,15 @@ const migrateTries = 2 * migratedAtOnce
 
 // migrate says whether the tenant is on the version now; without an error it else left the cell.
 func (r *Residence) migrate(ctx context.Context, e Entry, to Topology, live map[uint64]bool, c Change) (on bool, err error) {
-	var tried []place
+	var tried []place // where it was held for tries that were lost
 	for range migrateTries {
 		switch {
 		case e.Cell != to.Cell:
-			return false, nil
+			return false, r.vain(ctx, e, tried)
 		case e.Topology == to.Version:
-			return true, r.leave(ctx, e, live)
+			return true, errors.Join(r.vain(ctx, e, tried), r.leave(ctx, e, live))
 		case e.State != Active && e.State != Suspended:
-			return false, fmt.Errorf("tenant %q: %w: it is %s", e.Tenant, ErrState, e.State)
+			return false, errors.Join(fmt.Errorf("tenant %q: %w: it is %s", e.Tenant, ErrState, e.State), r.vain(ctx, e, tried))
 		}
 		next := e.Clone()
 		next.Topology = to.Version
@@ -158,7 +158,7 @@ func (r *Residence) migrate(ctx context.Context, e Entry, to Topology, live map[
 			next.Slot = 0
 		case e.Slot == 0 || e.Slot > to.Slots:
 			if next.Slot, _, err = r.findSlot(ctx, to, c.At); err != nil {
-				return false, err
+				return false, errors.Join(err, r.vain(ctx, e, tried))
 			}
 		}
 		if _, err = r.settle(ctx, e, next, c, tried); !errors.Is(err, ErrStale) && !errors.Is(err, ErrSlotTaken) {

@@ -138,12 +138,12 @@ var errLeftHeld = errors.New("shards may hold the tenant where it is not: reconc
 
 // vain lets go of a tenant where a change held it that was refused. While the entry stands that was to be
 // changed, others may be about to succeed it with the same shards: nothing is let go then.
-func (r *Residence) vain(ctx context.Context, refused Entry, at []place) error {
+func (r *Residence) vain(ctx context.Context, lost Entry, at []place) error {
 	if len(at) == 0 {
 		return nil
 	}
-	now, err := r.Get(ctx, refused.Tenant)
-	if err == nil && now.Epoch < refused.Epoch {
+	now, err := r.Get(ctx, lost.Tenant)
+	if err == nil && now.Epoch < lost.Epoch {
 		return nil
 	}
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -15,7 +16,7 @@ import (
 
 func TestVetReportsEveryBadLine(t *testing.T) {
 	d := directorytest.Fill(t, directory.NewMemory())
-	check, err := d.Checker(t.Context())
+	check, err := d.Checker(t.Context(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestVetReportsEveryBadLine(t *testing.T) {
 // TestVetReportsBadJSON has lines that a lenient reader takes, or takes for another tenant's.
 func TestVetReportsBadJSON(t *testing.T) {
 	d := directorytest.Fill(t, directory.NewMemory())
-	check, err := d.Checker(t.Context())
+	check, err := d.Checker(t.Context(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@
 // A shard holds a tenant while an item tenant → epoch in its own store says so. Whoever places tenants
 // writes the item before the directory sends anybody here, and removes it after the directory sends
 // nobody here any more; a service never writes it. Its epoch is that of the directory's entry since which
-// the shard holds the tenant without a break, or a later one at which it was confirmed.
+// the shard holds the tenant without a break, or a later one at which it was confirmed. A shard that let go
+// remembers up to which epoch, so that a late word does not begin a stay again that is over.
 //
 // A request carries the epoch of the entry by which the router chose this shard. It is taken when the
 // shard holds the tenant and

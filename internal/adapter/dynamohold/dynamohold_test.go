@@ -89,16 +89,11 @@ func TestItems(t *testing.T) {
 		for _, w := range c.writes {
 			var keys []string
 			for _, item := range w.TransactItems {
-				key := map[string]types.AttributeValue{}
-				switch {
-				case item.Update != nil:
-					key = item.Update.Key
-				case item.Put != nil:
-					key = item.Put.Item
-				default:
-					key = item.Delete.Key
+				k := item.Update
+				if k == nil {
+					k = &types.Update{Key: item.Delete.Key}
 				}
-				keys = append(keys, key["pk"].(*types.AttributeValueMemberS).Value+"/"+key["sk"].(*types.AttributeValueMemberS).Value)
+				keys = append(keys, k.Key["pk"].(*types.AttributeValueMemberS).Value+"/"+k.Key["sk"].(*types.AttributeValueMemberS).Value)
 			}
 			if got := strings.Join(keys, ", "); got != want {
 				t.Errorf("items %s, want %s", got, want)

@@ -43,10 +43,12 @@ func (h *Holder) Hold(ctx context.Context, cell, shard string, one directory.Hol
 func (h *Holder) HoldMany(ctx context.Context, cell, shard string, many []directory.Holding) error {
 	return h.write(ctx, cell, shard, many, func(p Place, own, listed item, epoch uint64) (a, b types.TransactWriteItem) {
 		value := epochValue(epoch)
-		inList := maps.Clone(listed)
-		inList[directory.HoldingEpoch] = value[":e"]
-		return p.update(own, "SET #e = :e REMOVE #g", notSince, value),
-			types.TransactWriteItem{Put: &types.Put{TableName: &p.Table, Item: inList}}
+		// The list's needs no condition: it is as the tenant's, beside which it is written. It is no Put, so
+		// that whoever holds and lets go needs no right to that.
+		return p.update(own, "SET #e = :e REMOVE #g", notSince, value), types.TransactWriteItem{Update: &types.Update{
+			TableName: &p.Table, Key: listed, UpdateExpression: aws.String("SET #e = :e"),
+			ExpressionAttributeNames: map[string]string{"#e": directory.HoldingEpoch}, ExpressionAttributeValues: value,
+		}}
 	})
 }
 
@@ -74,7 +76,7 @@ func (p Place) update(key item, what, when string, values item) types.TransactWr
 	}}
 }
 
-// unlist needs no condition: the list's item is as the tenant's, beside which it is written.
+// unlist needs no condition either.
 func (p Place) unlist(key item) types.TransactWriteItem {
 	return types.TransactWriteItem{Delete: &types.Delete{TableName: &p.Table, Key: key}}
 }

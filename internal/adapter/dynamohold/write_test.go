@@ -84,9 +84,7 @@ func (f *table) judge(w types.TransactWriteItem) (key [2]string, next stay, hold
 	var condition, what string
 	switch {
 	case w.Update != nil:
-		at, values, condition, what = w.Update.Key, w.Update.ExpressionAttributeValues, *w.Update.ConditionExpression, *w.Update.UpdateExpression
-	case w.Put != nil:
-		at, values = w.Put.Item, map[string]types.AttributeValue{":e": w.Put.Item["epoch"]}
+		at, values, condition, what = w.Update.Key, w.Update.ExpressionAttributeValues, aws.ToString(w.Update.ConditionExpression), *w.Update.UpdateExpression
 	default:
 		at, values, condition = w.Delete.Key, w.Delete.ExpressionAttributeValues, aws.ToString(w.Delete.ConditionExpression)
 	}
@@ -99,14 +97,11 @@ func (f *table) judge(w types.TransactWriteItem) (key [2]string, next stay, hold
 		}
 	}
 	switch what {
-	case "SET #e = :e REMOVE #g":
+	case "SET #e = :e REMOVE #g", "SET #e = :e":
 		next.epoch = epoch
 	case "SET #g = :e REMOVE #e":
 		next.gone = epoch
 	case "":
-		if w.Put != nil {
-			next.epoch = epoch
-		}
 	default:
 		f.t.Errorf("update %q", what)
 	}

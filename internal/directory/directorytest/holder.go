@@ -117,6 +117,7 @@ func Holder(t *testing.T, open func(t *testing.T) directory.Holder) {
 			t.Errorf("held at %d, %v; want 32", got.Epoch, err)
 		}
 	})
+	t.Run("ChangesAtOnce", func(t *testing.T) { heldAtOnce(t, directory.NewMemory(), open(t)) })
 	t.Run("ManyAtOnce", func(t *testing.T) { manyAtOnce(t, open(t)) })
 }
 

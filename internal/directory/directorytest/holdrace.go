@@ -49,7 +49,7 @@ func (s *stage) must(_ any, err error) {
 // history is the tenant's entries, oldest first, and their subsets where it is held.
 func (s *stage) history() (entries []directory.Entry, subsets [][]string) {
 	s.t.Helper()
-	lines, err := s.res.History(s.t.Context(), raced, 0, 100)
+	lines, err := s.res.History(s.t.Context(), raced, 0, 1000)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -158,7 +158,11 @@ type deed struct {
 	do   func(context.Context, *directory.Residence) error
 }
 
-func deeds(names ...string) []deed {
+func deeds(names ...string) []deed { return deedsAs("", names...) }
+
+// deedsAs is deeds whose operations end so.
+func deedsAs(suffix string, names ...string) []deed {
+	change := func(operation string) directory.Change { return change(operation + suffix) }
 	act := func(f func(context.Context, *directory.Residence, directory.Change) (directory.Entry, error), op string) func(context.Context, *directory.Residence) error {
 		return func(ctx context.Context, r *directory.Residence) error { _, err := f(ctx, r, change(op)); return err }
 	}
@@ -192,6 +196,9 @@ func deeds(names ...string) []deed {
 		{"suspend", act(func(ctx context.Context, r *directory.Residence, c directory.Change) (directory.Entry, error) {
 			return r.Suspend(ctx, raced, 0, c)
 		}, "suspend")},
+		{"resume", act(func(ctx context.Context, r *directory.Residence, c directory.Change) (directory.Entry, error) {
+			return r.Resume(ctx, raced, 0, c)
+		}, "resume")},
 		{"pin 1 2", act(pin("s01", "s02"), "pin 1 2")},
 		{"pin 2 8", act(pin("s02", "s08"), "pin 2 8")},
 		{"unpin", act(func(ctx context.Context, r *directory.Residence, c directory.Change) (directory.Entry, error) {

@@ -54,6 +54,12 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"News", news},
 		{"HeldFirst", heldFirst},
 		{"HeldAtEveryStep", heldAtEveryStep},
+		{"HeldByNobodyWhoLeft", heldByNobodyWhoLeft},
+		{"EnrolHoldsThoseWhoCome", enrolHolds},
+		{"EnrolSlots", enrolSlots},
+		{"SlotsRestWhateverTheTime", slotsRestWhatever},
+		{"UndoneInVain", undoneInVain},
+		{"Reconcile", reconcile},
 		{"Unknown", unknown},
 		{"Operate", operate},
 		{"OperateRepeated", operateRepeated},
@@ -68,6 +74,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 			test.run(t, rules{Fill(t, home), home})
 		})
 	}
+	t.Run("HeldAtOnce", func(t *testing.T) { heldAtOnce(t, open(t), directory.NewMemoryHolder()) })
 	t.Run("LinearizableIsChecked", checkerRefuses)
 	t.Run("NewerFormat", func(t *testing.T) { newerFormat(t, open(t)) })
 }
