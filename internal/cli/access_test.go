@@ -48,6 +48,7 @@ func TestWhoLookedIsKept(t *testing.T) {
 		{"topology publish eu-1 --without s06", changes},
 		{"topology migrate eu-1", "looked: topology migrate eu-1 --to 2"},
 		{"topology retire eu-1 1", changes},
+		{"cell reconcile eu-1", "looked: cell reconcile eu-1"},
 		{"cell headroom --json", nothing}, // sums by cell and shard
 		{"topology show eu-1", nothing},   // numbers of tenants
 		{"topology show eu-1 1", nothing}, // the same
