@@ -18,6 +18,8 @@
 //  8. ChooseConflict: a refused budget has no choice, and has one without any line that is named alone.
 //  9. Scatter: the chance of a slow answer is 1-(1-p)^n, and the tail that a shard must keep undoes it.
 //  10. Stories: the founding texts' numbers come out of the formulas and of the measurement alike.
+//  11. Zoned: for small zones every figure of subsets that are spread over them is what counting every case
+//     gives, and in one zone that of Uniform.
 package blast
 
 import (

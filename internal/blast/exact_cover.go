@@ -77,10 +77,14 @@ const exactSure = 746
 // AnyIdentical is the chance that at least two of the tenants have the same subset. Its relative error
 // is below 1e-12. ErrModel for a negative number of tenants or one above MaxTenants.
 func (u Uniform) AnyIdentical(tenants int) (float64, error) {
+	return exactAnyIdentical(u.Subsets(), tenants)
+}
+
+// exactAnyIdentical is AnyIdentical for so many subsets, any as likely as another.
+func exactAnyIdentical(subsets *big.Int, tenants int) (float64, error) {
 	if tenants < 0 || tenants > MaxTenants {
 		return 0, fmt.Errorf("%w: %d tenants, want 0 to %d", ErrModel, tenants, MaxTenants)
 	}
-	subsets := u.Subsets()
 	if subsets.Cmp(big.NewInt(exactFew)) > 0 {
 		return -math.Expm1(-exactHazard(float64(tenants), exactBigFloat(subsets))), nil
 	}
@@ -99,10 +103,14 @@ func (u Uniform) AnyIdentical(tenants int) (float64, error) {
 // as far as float64 tells numbers of tenants apart, up to 2^48, and has a relative error below 1e-12
 // above that; +Inf when there are more subsets than a float64 can tell, 1.8e308.
 func (u Uniform) Birthday(chance float64) (float64, error) {
+	return exactBirthday(u.Subsets(), chance)
+}
+
+// exactBirthday is Birthday for so many subsets, any as likely as another.
+func exactBirthday(subsets *big.Int, chance float64) (float64, error) {
 	if !(chance > 0 && chance < 1) {
 		return 0, fmt.Errorf("%w: a birthday point for a chance of %v, want one between 0 and 1", ErrModel, chance)
 	}
-	subsets := u.Subsets()
 	if subsets.Cmp(big.NewInt(exactFew)) <= 0 {
 		want, point := new(big.Float).SetFloat64(chance), 0
 		exactBirthdays(int(subsets.Int64()), func(met int, any *big.Float) bool {
