@@ -9,8 +9,9 @@ import (
 // part of all tenants that it is to have. They sum to k.
 //
 // Under RendezvousV1 a zone has as many members as every other while it has shards for them, so the shards
-// of a small zone have more than those of a large one. With weights a share is an integral, whose value is
-// right to nine places; it takes time and memory in the order of the zone's shards times its members.
+// of a small zone have more than those of a large one. With weights a share is an integral, calculated to
+// nine decimal places. Time grows with the square of a zone's shards, or with their number times that of
+// their different weights where that is more; memory with their number.
 func (s Subsets) Shares() []float64 {
 	p := s.placer
 	if p.scheme != RendezvousV1 {
@@ -95,72 +96,6 @@ func (s Subsets) Balance() Balance {
 		}
 	}
 	return b
-}
-
-// shares is the chance of each position to be among the first c.
-func (r *ranking) shares(c int) []float64 {
-	n := len(r.words)
-	shares := make([]float64, n)
-	switch {
-	case c == 0:
-	case r.weights == nil || c == n:
-		for at := range shares {
-			shares[at] = float64(c) / float64(n)
-		}
-	default:
-		r.race(c, shares)
-	}
-	return shares
-}
-
-// race integrates over the time t at which a shard arrives: it is among the first c when fewer than c of
-// the others came before, each of which did with probability 1-exp(-w·t). The integral is a sum over equal
-// steps of log t, which converges as fast as the functions fall off at both ends.
-func (r *ranking) race(c int, shares []float64) {
-	const step = 1.0 / 8
-	total, least := 0.0, math.Inf(1)
-	for at := range r.words {
-		w := float64(r.weight(at))
-		total += w
-		least = min(least, w)
-	}
-	// Before the first step nobody came (once in 10^11), after the last everybody did.
-	from, to := math.Log(1e-11/total), math.Log(50/least)
-	n := len(r.words)
-	came := make([]float64, n)
-	before := make([]float64, n*c) // before[at*c+m]: m of the positions below at came
-	after := make([]float64, c)    // after[m]: m or fewer of the positions above
-	for x := from; x <= to; x += step {
-		t := math.Exp(x)
-		row := make([]float64, c)
-		row[0] = 1
-		for at := range came {
-			came[at] = -math.Expm1(-float64(r.weight(at)) * t)
-			copy(before[at*c:], row)
-			for m := c - 1; m >= 0; m-- {
-				row[m] *= 1 - came[at]
-				if m > 0 {
-					row[m] += row[m-1] * came[at]
-				}
-			}
-		}
-		for m := range after {
-			after[m] = 1
-		}
-		for at := n - 1; at >= 0; at-- {
-			fewer := 0.0 // than c of the others came
-			for m := range c {
-				fewer += before[at*c+m] * after[c-1-m]
-			}
-			shares[at] += step * t * float64(r.weight(at)) * (1 - came[at]) * fewer
-			for m := c - 1; m >= 0; m-- {
-				after[m] *= 1 - came[at]
-				if m > 0 {
-					after[m] += after[m-1] * came[at]
-				}
-			}
-		}
-	}
 }
 
 // weight is that of the shard at a position; equal ones are 1.

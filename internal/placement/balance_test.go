@@ -36,7 +36,7 @@ func TestShares(t *testing.T) {
 			for _, share := range shares {
 				sum += share
 			}
-			if math.Abs(sum-float64(k)) > 1e-7 || slices.Min(shares) < 0 || slices.Max(shares) > 1+1e-8 {
+			if math.Abs(sum-float64(k)) > 1e-9 || slices.Min(shares) < 0 || slices.Max(shares) > 1+1e-12 {
 				t.Fatalf("%s %v sum to %v, want %d", what, shares, sum, k)
 			}
 		}

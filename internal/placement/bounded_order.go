@@ -14,6 +14,8 @@ import "math/bits"
 // pairs of the two come once. In a group, therefore, the member at any place falls to every stripe exactly
 // once, and each stripe is among the first k of the order exactly k times. That is how all shards get
 // the same number of tenants, while the zone that stands in when one fails changes from group to group.
+//
+// The order cannot be divided more finely than by rows, and the last group may not be whole: see Rotating.
 type ordering struct {
 	zones, parts divisor // parts of each zone
 	key          uint64

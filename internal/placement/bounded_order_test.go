@@ -1,6 +1,9 @@
 package placement
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Rotating: every zone is as often the first, and after each first every other zone is as often the
 // second.
@@ -27,6 +30,39 @@ func TestRotating(t *testing.T) {
 		rest := 1 - slots/float64(p.Slots())
 		checkChiSquare(t, first, slots, len(first)-1, rest)
 		checkChiSquare(t, apart, slots, len(apart)-1, rest)
+	}
+}
+
+// Rotating, over all slots of small topologies: two zones differ by one row of slots as the first, and by a
+// row for each part of a zone as the second. That is what coarse comes to, and nothing is coarser.
+func TestRotatingByRows(t *testing.T) {
+	for _, s := range []shape{{3, 3, 3, 1}, {5, 5, 5, 1}, {3, 4, 3, 1}, {4, 9, 4, 1}, {3, 3, 3, 0}, {2, 5, 2, 1}, {4, 4, 4, 2}, {3, 16, 6, 1}, {3, 16, 6, 2}, {2, 21, 6, 2}, {3, 14, 6, 1}} {
+		p := s.placer(t, "k")
+		first, pairs := make([]int, s.zones), make([]int, s.zones*s.zones)
+		for slot := range p.Slots() {
+			subset := bySlot(t, p, 2, slot+1)
+			a, b := subset[0]/s.size, subset[1]/s.size
+			first[a]++
+			pairs[a*s.zones+b]++
+		}
+		var apart []int
+		for i, n := range pairs {
+			if i/s.zones != i%s.zones {
+				apart = append(apart, n)
+			}
+		}
+		row := s.q()
+		if s.t == 0 {
+			row = 1
+		}
+		t.Logf("%s: first %v, first and second %v", s, first, apart)
+		if least, most := slices.Min(first), slices.Max(first); most-least > row {
+			t.Errorf("%s: zones are the first of %d to %d subsets, want %d apart at most", s, least, most, row)
+		}
+		parts := s.stripes() / s.zones
+		if least, most := slices.Min(apart), slices.Max(apart); most-least > parts*row {
+			t.Errorf("%s: after a first zone, another is the second of %d to %d subsets, want %d apart at most", s, least, most, parts*row)
+		}
 	}
 }
 

@@ -66,6 +66,7 @@ func TestGrowth(t *testing.T) {
 		{"into a small zone", RendezvousV1, sparse(), slices.Concat(sparse(), []Shard{{ID: "new", Zone: "c", Weight: 1}}), 2, 2, 2.0 / 7},
 		{"into a large zone", RendezvousV1, sparse(), slices.Concat(sparse(), []Shard{{ID: "new", Zone: "a", Weight: 1}}), 2, 2, 2.0 / 7},
 		{"into a new zone", RendezvousV1, zoned(12, 3), slices.Concat(zoned(12, 3), []Shard{{ID: "new", Zone: "d", Weight: 1}}), 2, 2, 2.0 / 13},
+		{"one of five times the weight", RendezvousV1, numbered(10), slices.Concat(numbered(10), []Shard{{ID: "new", Zone: "a", Weight: 5}}), 2, 2, 2 * 5.0 / 15},
 		{"a heavier one", RendezvousV1, zoned(12, 3), heavier, 3, 3, 3 * (4.0/15 - 1.0/12)},
 		{"a larger k", RendezvousV1, sparse(), sparse(), 2, 4, 2},
 		{"hmac, 8 to 9", HMACv1, numbered(8), numbered(9), 2, 2, 2.0 / 9},
@@ -89,6 +90,42 @@ func TestGrowth(t *testing.T) {
 				t.Errorf("%.4f new places a tenant, want %.4f within %.4f", got, g.Expected, slack)
 			}
 		})
+	}
+}
+
+// Growth: what a new zone, and a shard of five times the weight, move beyond the k/(n+1) of a like one.
+func TestGrowthBeyondOneLikeShard(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		from            []Shard
+		new             Shard
+		expected, extra float64
+	}{
+		{"a new zone", zoned(12, 3), Shard{ID: "new", Zone: "d", Weight: 1}, 0.5, 0.5 - 2.0/13},
+		// First in 1/3, and second in 2/3 · 5/14.
+		{"five times the weight", numbered(10), Shard{ID: "new", Zone: "a", Weight: 5}, 4.0 / 7, 4.0/7 - 2.0/3},
+	} {
+		g := Grow(subsets(t, RendezvousV1, []byte("k"), c.from, 2), subsets(t, RendezvousV1, []byte("k"), append(slices.Clone(c.from), c.new), 2))
+		if math.Abs(g.Expected-c.expected) > 1e-9 || math.Abs(g.Extra()-c.extra) > 1e-9 {
+			t.Errorf("%s: %+v, extra %v, want %v and %v", c.name, g, g.Extra(), c.expected, c.extra)
+		}
+	}
+}
+
+// Growth: the same numbers every time, to the last bit.
+func TestGrowthRepeats(t *testing.T) {
+	heavier := heavyZones()
+	heavier[0].Weight = 7
+	from, to := subsets(t, RendezvousV1, []byte("k"), heavyZones(), 5), subsets(t, RendezvousV1, []byte("k"), heavier, 5)
+	other := subsets(t, RendezvousV1, []byte("l"), heavier, 5) // another key: all anew
+	want, anew := Grow(from, to), Grow(from, other)
+	for range 200 {
+		if got := Grow(from, to); got != want {
+			t.Fatalf("%+v, then %+v", want, got)
+		}
+		if got := Grow(from, other); got != anew {
+			t.Fatalf("%+v, then %+v", anew, got)
+		}
 	}
 }
 

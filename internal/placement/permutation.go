@@ -19,6 +19,10 @@ import (
 // pseudorandom permutation when the functions are random (Luby and Rackoff, 1988), but only against few
 // known values, and the digits here can be as few as two or three.
 //
+// Over the smallest sizes it is less than random. Where a and b are both odd, a round is a product of cycles
+// of odd length, and so is the whole: of 9 numbers it gives even permutations alone, half of all there are. That
+// costs no guarantee, since those speak of all slots or of few, and of no such size is a topology in earnest.
+//
 // This is no cipher. Its round functions are fast mixes with 128 bits of key each, where FF3 has AES: the
 // HMAC of one round would take longer than a whole look-up may. Without the keys a slot tells nothing of
 // its subset, and one slot's subset nothing plain of the next one's. That is meant for tenants, who see

@@ -20,12 +20,15 @@
 //     the shards chosen. Equal scores go to the id that is first in byte order.
 //  8. Minimal (rendezvous/v1): a shard that is added becomes a member of some subsets, in the place of
 //     one member each, and nothing else changes; one that is removed is replaced where it was a member,
-//     by one other. In one zone it is the last member that goes, or comes. When a shard is added to one
-//     zone, or to equal ones, no more tenants move than k/(n+1), the share that the new shard is to
-//     have. A weight that rises brings its shard in in the same way. hmac/v1 has no such guarantee: its
-//     subsets are all drawn anew when n changes.
-//  9. Keyed (both): under another key the subsets are unrelated, so that nobody without the key can
-//     tell a tenant's shards, or choose an id for them.
+//     by one other. In one zone it is the last member that goes, or comes. When all shards weigh the same
+//     and one is added to the only zone, or to one of equal zones, no more tenants move than k/(n+1), the
+//     share that the new shard is to have. A heavier shard moves more, and so does the first shard of a
+//     new zone, since zones serve alike; how many, Growth tells. A weight that rises brings its shard in in
+//     the same way. hmac/v1 has no such guarantee: its subsets are all drawn anew when n changes.
+//  9. Keyed (both): under another key of the same length the subsets are unrelated, so that nobody without
+//     the key can tell a tenant's shards, or choose an id for them. Of keys of unlike length, HMAC takes
+//     two as one: a key that is shorter than 64 bytes and the same key with bytes 0x00 at its end, and a
+//     key that is longer and its SHA-256.
 //  10. Separate (both): one key may serve several schemes and several levels. No two of their HMAC
 //     messages are equal, whatever the ids, and on another level subsets are unrelated.
 //  11. NoAllocations (both): Append allocates nothing when dst has room for k indices.
@@ -45,8 +48,11 @@
 //  16. Balanced (bounded/v1): over all slots every shard is in the same number of subsets, if k is the
 //     number of stripes or that number divides q^t. Else two shards differ by k subsets at most.
 //  17. Rotating (bounded/v1): each zone is the first of as many subsets, and after each first zone every
-//     other one is as often the second, as nearly as the slots can be divided. A failed zone's tenants
-//     fall back on all others alike.
+//     other one is as often the second, so that a failed zone's tenants fall back on all others alike. That
+//     goes by rows of slots, q^t of them, or q if t is 0, whose slots have one order of the zones (they must,
+//     for Balanced). Two zones differ by a row at most in how often they are the first, and as the second
+//     after a first by as many rows as a zone has parts. Where rows are few that is coarse: 3 zones of 3
+//     shards with t = 1 have 3 rows of 3 slots for 6 pairs of zones, so that 3 of the pairs do not occur.
 //
 // And of rendezvous/v1:
 //
@@ -145,7 +151,7 @@ type Shard struct {
 // Config is what a Placer is made of.
 type Config struct {
 	Scheme Scheme
-	Key    []byte // any length but zero; 32 random bytes are what a cell has
+	Key    []byte `json:"-"` // any length but zero; 32 random bytes are what a cell has
 	Shards []Shard
 	Level  Level
 
@@ -155,6 +161,11 @@ type Config struct {
 	// MaxPerTenant is the largest k that will be asked for. BoundedV1 cuts zones into stripes by it; the
 	// other schemes ignore it.
 	MaxPerTenant int
+}
+
+// Format writes what is configured, whatever the verb, and nothing of the key.
+func (c Config) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%s of %d shards", c.Scheme, len(c.Shards))
 }
 
 // Tenant is what a scheme may know of one tenant.
@@ -260,8 +271,9 @@ func oneTo(most int) string {
 	return fmt.Sprintf("1 to %d", most)
 }
 
-// Format writes what the Placer is, whatever the verb, and nothing of its key.
-func (p *Placer) Format(f fmt.State, _ rune) {
+// Format writes what the Placer is, whatever the verb, and nothing of its key. A copy of one is written no
+// differently.
+func (p Placer) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%s of %d shards", p.scheme, p.shards)
 }
 
@@ -297,6 +309,15 @@ type Subsets struct {
 	placer *Placer
 	k      int
 	deal   deal // of RendezvousV1 only
+}
+
+// Format writes what the subsets are of, whatever the verb, and nothing of the key.
+func (s Subsets) Format(f fmt.State, _ rune) {
+	if s.placer == nil {
+		fmt.Fprint(f, "no subsets")
+		return
+	}
+	fmt.Fprintf(f, "%d each by %v", s.k, s.placer)
 }
 
 // PerTenant is the number of shards in each subset, k.

@@ -1,10 +1,13 @@
 package placement
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -294,15 +297,48 @@ func TestNewRefuses(t *testing.T) {
 
 func tenant(i int) string { return fmt.Sprintf("org-%05d", i) }
 
-// Keyed: whatever prints a Placer, prints nothing of its key.
+// Keyed: whatever prints a Placer, a copy of one, what is made of it or its configuration, prints nothing of
+// the key.
 func TestKeyedIsNotPrinted(t *testing.T) {
-	p, err := New(Config{Scheme: RendezvousV1, Key: []byte("k"), Shards: numbered(3)})
+	c := Config{Scheme: RendezvousV1, Key: []byte("secret"), Shards: numbered(3)}
+	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
-		if got := fmt.Sprintf(verb, p); got != "rendezvous/v1 of 3 shards" {
-			t.Errorf("%s: %s", verb, got)
+	s, err := p.PerTenant(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q"} {
+		for _, value := range []any{p, *p, c, &c} {
+			if got := fmt.Sprintf(verb, value); got != "rendezvous/v1 of 3 shards" {
+				t.Errorf("%s of a %T: %s", verb, value, got)
+			}
+		}
+		if got := fmt.Sprintf(verb, s); got != "2 each by rendezvous/v1 of 3 shards" {
+			t.Errorf("%s of a %T: %s", verb, s, got)
+		}
+		if got := fmt.Sprintf(verb, Subsets{}); got != "no subsets" {
+			t.Errorf("%s of none: %s", verb, got)
+		}
+	}
+	if text, err := json.Marshal(c); err != nil || strings.Contains(string(text), "Key") {
+		t.Errorf("as JSON: %s, %v", text, err)
+	}
+}
+
+// Keyed, of unlike lengths: what RFC 2104 makes of the key's end, and of one that is longer than a block.
+func TestKeyedByLength(t *testing.T) {
+	long := []byte(strings.Repeat("long", 20))
+	digest := sha256.Sum256(long)
+	for _, scheme := range schemes {
+		for _, c := range []struct{ a, b []byte }{{[]byte("abc"), []byte("abc\x00")}, {long, digest[:]}} {
+			a, b := subsets(t, scheme, c.a, numbered(10), 3), subsets(t, scheme, c.b, numbered(10), 3)
+			for i := range 100 {
+				if x, y := a.of(nil, tenant(i)), b.of(nil, tenant(i)); !slices.Equal(x, y) {
+					t.Fatalf("%s: keys %q and %q give %v and %v", scheme, c.a, c.b, x, y)
+				}
+			}
 		}
 	}
 }
