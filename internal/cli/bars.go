@@ -16,6 +16,9 @@ const barWidth = 20
 type bars struct{ full, empty string }
 
 func barsFor(w io.Writer) bars {
+	if o, ok := w.(*output); ok {
+		w = o.to
+	}
 	if file, ok := w.(*os.File); ok {
 		info, err := file.Stat()
 		if err == nil && info.Mode()&os.ModeCharDevice != 0 && utf8Locale(os.Getenv) {

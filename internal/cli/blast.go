@@ -75,6 +75,8 @@ func (b *blasting) run(a *app, cmd *cobra.Command) error {
 		return usagef("--failed is one failure, and --failures is all of them: use one")
 	case !all && cmd.Flags().Changed("sampled"):
 		return usagef("--sampled is for --failures")
+	case cmd.Flags().Changed("sampled") && b.draws < 1:
+		return usagef("--sampled is %d: want 1 to %d, or leave it out", b.draws, blast.MaxSets)
 	}
 	subsets, err := b.subsets(cmd, a.err)
 	if err != nil {

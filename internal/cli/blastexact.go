@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -30,9 +31,14 @@ func blastExact(a *app) *cobra.Command {
 shards two of them share, what a number of failed shards does, how likely misbehaving tenants cover another's
 whole subset, when two tenants have the same one, and how many tenants bounded/v1 could place.
 
+Without --spread any k shards are as likely as any other, as under hmac/v1 and in one zone. With --spread
+subsets are those of rendezvous/v1 over the zones of --zone-shards, with equal weights. bounded/v1 promises
+more than any of this: see --max-shared.
+
 --fanout asks how often a request that waits for as many shards meets a slow one.`,
 		Example: `  cellwall blast exact --shards 2048 --per-tenant 4 --failed-count 2 --max-shared 2
   cellwall blast exact --shards 64 --per-tenant 8 --misbehaving 1,4,16
+  cellwall blast exact --shards 12 --per-tenant 3 --zone-shards 4,4,4 --spread
   cellwall blast exact --shards 50 --per-tenant 50 --fanout 50`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,6 +46,9 @@ whole subset, when two tenants have the same one, and how many tenants bounded/v
 				if !cmd.Flags().Changed(name) {
 					return hint(usagef("--%s must be given", name), "see %s --help", cmd.CommandPath())
 				}
+			}
+			if f.spread && len(f.zones) == 0 {
+				return hint(usagef("--spread is over zones, and there are none"), "give their shards with --zone-shards, as 6,5,5")
 			}
 			r, err := f.calculate(cmd)
 			if err != nil {
@@ -59,8 +68,8 @@ whole subset, when two tenants have the same one, and how many tenants bounded/v
 	intVar(flags, &f.failed, "failed-count", 1, "shards that fail together")
 	intsVar(flags, &f.misbehaving, "misbehaving", []int{1, 4, 16}, "tenants that misbehave together")
 	intVar(flags, &f.tenants, "tenants", 0, "number of tenants, for the chance that two have the same subset")
-	intsVar(flags, &f.zones, "zone-shards", nil, "shards in each zone, as 6,5,5")
-	flags.BoolVar(&f.spread, "spread", false, "subsets are spread over the zones, as rendezvous/v1 does it")
+	intsVar(flags, &f.zones, "zone-shards", nil, "shards in each zone, as 6,5,5: the chance that a subset is in one of them")
+	flags.BoolVar(&f.spread, "spread", false, "subsets are spread over the zones of --zone-shards, as rendezvous/v1 does it with equal weights: all figures are of such")
 	intVar(flags, &f.maxShared, "max-shared", 0, "shards that two tenants may share, for the number of tenants that have room")
 	intVar(flags, &f.fanout, "fanout", 0, "shards that a request asks and waits for")
 	floatVar(flags, &f.slow, "slow", 0.01, "chance that a shard's answer is slow")
@@ -72,7 +81,10 @@ whole subset, when two tenants have the same one, and how many tenants bounded/v
 type exactReport struct {
 	Shards      int            `json:"shards"`
 	PerTenant   int            `json:"perTenant"`
-	Subsets     *big.Int       `json:"subsets"` // C(n,k)
+	Zones       []int          `json:"zones,omitempty"`
+	Spread      bool           `json:"spread"`  // over the zones; otherwise any k shards are as likely as any other
+	Subsets     *big.Int       `json:"subsets"` // different ones; C(n,k) unless spread
+	Even        bool           `json:"even"`    // any subset is as likely as another; otherwise birthday and anyIdentical are close, not exact
 	Overlap     []float64      `json:"overlap"` // chance that two tenants share exactly 0, 1, … shards
 	MeanOverlap float64        `json:"meanOverlap"`
 	Failed      int            `json:"failed"`
@@ -81,7 +93,8 @@ type exactReport struct {
 	Untouched   float64        `json:"untouched"`
 	Lost        []float64      `json:"lost"` // chance that a tenant lost exactly 0, 1, … shards
 	Covered     []exactCovered `json:"covered"`
-	Birthday    *float64       `json:"birthday"` // tenants of which two have the same subset, more likely than not; null above 1.8e308
+	Same        float64        `json:"identical"` // chance that two tenants have the same subset
+	Birthday    *float64       `json:"birthday"`  // tenants of which two have the same subset, more likely than not; null above 1.8e308
 	Tenants     int            `json:"tenants,omitempty"`
 	Identical   *float64       `json:"anyIdentical,omitempty"` // chance that two of the tenants have the same subset
 	OneZone     *float64       `json:"allInOneZone,omitempty"`
@@ -115,8 +128,17 @@ func (f *exactFlags) calculate(cmd *cobra.Command) (*exactReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(f.zones) > 0 {
+		sum := 0
+		for _, n := range f.zones {
+			sum += n
+		}
+		if sum != f.shards {
+			return nil, fmt.Errorf("--zone-shards has %d, and --shards is %d: the zones have all of the shards", sum, f.shards)
+		}
+	}
 	r := &exactReport{
-		Shards: f.shards, PerTenant: f.perTenant, Subsets: u.Subsets(), Overlap: u.Overlap(), MeanOverlap: u.MeanOverlap(), Failed: f.failed, Covered: []exactCovered{},
+		Shards: f.shards, PerTenant: f.perTenant, Zones: f.zones, Spread: f.spread, Failed: f.failed, Covered: []exactCovered{},
 	}
 	expected, err := u.Fail(f.failed)
 	if err != nil {
@@ -126,45 +148,85 @@ func (f *exactFlags) calculate(cmd *cobra.Command) (*exactReport, error) {
 	if r.Lost, err = u.Lost(f.failed); err != nil {
 		return nil, err
 	}
+	if err := f.together(cmd, u, r); err != nil {
+		return nil, err
+	}
+	return r, f.further(cmd, u, r)
+}
+
+// subsetModel is how subsets are drawn.
+type subsetModel interface {
+	Subsets() *big.Int
+	Even() bool
+	Identical() float64
+	Overlap() ([]float64, error)
+	Covered(misbehaving int) (float64, error)
+	Birthday(chance float64) (float64, error)
+	AnyIdentical(tenants int) (float64, error)
+}
+
+// anySubset draws any k shards as likely as any other.
+type anySubset struct{ blast.Uniform }
+
+func (anySubset) Even() bool                    { return true }
+func (a anySubset) Overlap() ([]float64, error) { return a.Uniform.Overlap(), nil }
+
+// together is what tenants have to do with each other, by the model that is asked for.
+func (f *exactFlags) together(cmd *cobra.Command, u blast.Uniform, r *exactReport) error {
+	model := subsetModel(anySubset{u})
+	if f.spread {
+		zoned, err := blast.NewZoned(f.zones, f.perTenant)
+		if err != nil {
+			return fmt.Errorf("--zone-shards: %w", err)
+		}
+		model = zoned
+	}
+	r.Subsets, r.Even, r.Same = model.Subsets(), model.Even(), model.Identical()
+	var err error
+	if r.Overlap, err = model.Overlap(); err != nil {
+		return err
+	}
+	if r.MeanOverlap = u.MeanOverlap(); f.spread {
+		r.MeanOverlap = 0
+		for i, p := range r.Overlap {
+			r.MeanOverlap += float64(i) * p
+		}
+	}
 	misbehaving := f.misbehaving
 	if f.perTenant > blast.MaxCovered && !cmd.Flags().Changed("misbehaving") {
 		misbehaving = nil // which is too much work, and was not asked for
 	}
 	for _, e := range misbehaving {
-		chance, err := u.Covered(e)
+		chance, err := model.Covered(e)
+		if errors.Is(err, blast.ErrModel) && f.spread && !cmd.Flags().Changed("misbehaving") {
+			break
+		}
 		if err != nil {
-			return nil, fmt.Errorf("--misbehaving: %w", err)
+			return fmt.Errorf("--misbehaving: %w", err)
 		}
 		r.Covered = append(r.Covered, exactCovered{e, chance})
 	}
-	birthday, err := u.Birthday(0.5)
+	birthday, err := model.Birthday(0.5)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !math.IsInf(birthday, 1) {
 		r.Birthday = &birthday
 	}
 	if cmd.Flags().Changed("tenants") {
-		chance, err := u.AnyIdentical(f.tenants)
+		chance, err := model.AnyIdentical(f.tenants)
 		if err != nil {
-			return nil, fmt.Errorf("--tenants: %w", err)
+			return fmt.Errorf("--tenants: %w", err)
 		}
 		r.Tenants, r.Identical = f.tenants, &chance
 	}
-	return r, f.further(cmd, u, r)
+	return nil
 }
 
 // further is what is asked by flags of its own.
 func (f *exactFlags) further(cmd *cobra.Command, u blast.Uniform, r *exactReport) error {
 	given := cmd.Flags().Changed
 	if given("zone-shards") {
-		sum := 0
-		for _, n := range f.zones {
-			sum += n
-		}
-		if sum != f.shards {
-			return fmt.Errorf("--zone-shards has %d, and --shards is %d: the zones have all of the shards", sum, f.shards)
-		}
 		chance, err := blast.AllInOneZone(f.zones, f.perTenant, f.spread)
 		if err != nil {
 			return fmt.Errorf("--zone-shards: %w", err)
@@ -179,6 +241,9 @@ func (f *exactFlags) further(cmd *cobra.Command, u blast.Uniform, r *exactReport
 		r.Room = &exactRoom{f.maxShared, room.Field, room.Places, room.Striped, room.Any}
 	}
 	if given("fanout") {
+		if f.fanout > f.shards {
+			return fmt.Errorf("--fanout is %d, and there are %s: a request waits for as many as there are at most", f.fanout, count(f.shards, "shard"))
+		}
 		chance, err := blast.ScatterSlow(f.fanout, f.slow)
 		if err != nil {
 			return fmt.Errorf("--fanout: %w", err)
@@ -193,7 +258,11 @@ func (f *exactFlags) further(cmd *cobra.Command, u blast.Uniform, r *exactReport
 }
 
 func (r *exactReport) print(t *planText) {
-	t.line("%d of %d shards for each tenant, %s different subsets", r.PerTenant, r.Shards, r.Subsets)
+	spread := "drawn from all"
+	if r.Spread {
+		spread = fmt.Sprintf("spread over zones of %s shards", joinInts(r.Zones, ", "))
+	}
+	t.line("%d of %d shards for each tenant, %s; %s different subsets", r.PerTenant, r.Shards, spread, r.Subsets)
 	t.heading("Two tenants share %.4g shards, expected", r.MeanOverlap)
 	t.distribution(r.Overlap, "share")
 	t.heading("When %d of %d shards fail: fully down %s, degraded %s, untouched %s", r.Failed, r.Shards, exactText(r.FullyDown), exactText(r.Degraded), exactText(r.Untouched))
@@ -206,7 +275,11 @@ func (r *exactReport) print(t *planText) {
 			line("%d\t%s\t%s", c.Misbehaving, exactText(c.Chance), t.bars.bar(c.Chance))
 		}
 	})
-	t.heading("From %s tenants on two have the same subset, more likely than not", birthdayText(r.Birthday))
+	about := ""
+	if !r.Even {
+		about = "about "
+	}
+	t.heading("From %s%s tenants on two have the same subset, more likely than not; any two have it with a chance of %s", about, birthdayText(r.Birthday), exactText(r.Same))
 	if r.Identical != nil {
 		t.line("  of %s tenants two have the same with a chance of %s", grouped(float64(r.Tenants)), exactText(*r.Identical))
 	}

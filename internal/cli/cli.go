@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
@@ -65,16 +66,47 @@ func hint(err error, format string, args ...any) error {
 	return e
 }
 
+// output is standard output. It keeps the first error of writing to it, so that no command, nor the help, is
+// done while what it had to say is lost. A process that is begun without a standard output has one that goes
+// nowhere, as Go's runtime provides it: that is no error.
+type output struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.to.Write(p)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// lost is the error of a command whose output did not arrive. It has status 1, also when the command found
+// something: what it found cannot be told.
+func (o *output) lost(err error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil || err != nil && statusOf(err) == ExitFailed && errors.Is(err, o.err) {
+		return err
+	}
+	return fmt.Errorf("what the command printed is lost, in whole or in part: writing to standard output: %w", o.err)
+}
+
 // Run runs one command line and returns its exit status. When ctx ends, the command may go on for as long
 // as the caller lives, if it has nothing to leave in order; the caller is to exit then.
 func Run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
-	a := &app{in: in, out: out, err: errw}
+	to := &output{to: out}
+	a := &app{in: in, out: to, err: errw}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	root.SetOut(to)
 	root.SetErr(errw)
-	err := a.untilInterrupted(ctx, func() error { return root.ExecuteContext(ctx) })
+	err := a.untilInterrupted(ctx, func() error { return to.lost(root.ExecuteContext(ctx)) })
 	if err == nil {
 		return ExitDone
 	}

@@ -207,11 +207,9 @@ func (f *directoryFlags) publish(ctx context.Context, d *desk, fleet *fleet.Flee
 		return none, hint(foundf("cell %q places by topology %d as the fleet says already: nothing is published", cell.Name, newest.Version),
 			"change the cell's shards or the placement in the fleet first; topology migrate brings tenants of older versions to this one")
 	}
-	if newest != nil && newest.Tenants > 0 && !accept {
-		if anew, err := newest.Anew(next); err != nil {
+	if newest != nil && !accept {
+		if err := d.remaps(ctx, cell.Name, next); err != nil {
 			return none, err
-		} else if anew {
-			return none, errRemap(*newest, next)
 		}
 	}
 	if err := d.hasKey(ctx, newest, next); err != nil {
@@ -227,6 +225,25 @@ func (f *directoryFlags) publish(ctx context.Context, d *desk, fleet *fleet.Flee
 		return none, err
 	}
 	return d.Publish(ctx, next, d.change())
+}
+
+// remaps refuses a topology that draws anew the subsets of tenants whom any topology of the cell has: those on
+// an older one, too, are to be brought to it.
+func (d *desk) remaps(ctx context.Context, cell string, next directory.Topology) error {
+	for t, err := range d.topologies(ctx, cell) {
+		if err != nil {
+			return err
+		}
+		if t.Tenants == 0 {
+			continue
+		}
+		if anew, err := t.Anew(next); err != nil {
+			return err
+		} else if anew {
+			return errRemap(t, next)
+		}
+	}
+	return nil
 }
 
 // publishAgain finds a publication done that this operation made before, as that version, if the draft comes

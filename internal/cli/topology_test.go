@@ -179,6 +179,19 @@ func TestAShardLeaves(t *testing.T) {
 	o.refused(ExitFound, "nothing is published", "topology", "publish", "eu-1")
 }
 
+// A version between, to which nobody has gone yet, does not hide that tenants are drawn anew.
+func TestTopologyRemapIsAskedOfAll(t *testing.T) {
+	o := openOffice(t)
+	for i := range 5 {
+		o.must("tenant", "add", fmt.Sprintf("t%02d", i))
+	}
+	o.inFleet("shards: 6}", "shards: 7}")
+	o.must("topology", "publish", "eu-1")
+	o.write("fleet.yaml", strings.NewReplacer("shards: 6}", "shards: 7}", "placement: {", "placement: {scheme: hmac/v1, ").Replace(directoryFleet))
+	o.refused(ExitFound, "other than topology 1: nearly all of the 5 tenants on that would move", "topology", "publish", "eu-1")
+	o.must("topology", "publish", "eu-1", "--accept-remap")
+}
+
 func TestTopologyMigrateLeavesSome(t *testing.T) {
 	o := openOffice(t)
 	o.must("tenant", "add", "pinned")

@@ -106,20 +106,7 @@ func (d *desk) remapped(ctx context.Context, cell string, to uint64, accept bool
 	if err != nil {
 		return err
 	}
-	for t, err := range d.topologies(ctx, cell) {
-		if err != nil {
-			return err
-		}
-		if t.Version == to || t.Tenants == 0 {
-			continue
-		}
-		if anew, err := t.Anew(next); err != nil {
-			return err
-		} else if anew {
-			return errRemap(t, next)
-		}
-	}
-	return nil
+	return d.remaps(ctx, cell, next)
 }
 
 // placeBy refuses a placement key that is not the one of the version, or of another that has tenants: both
