@@ -170,17 +170,17 @@ func (c *chooser) smallestFor(n int) (int, bool) {
 	b, f := c.in.Budget, c.in.Budget.ConcurrentFailures
 	k := 1
 	if b.CapacityLoss < 1 { // f/k at the most, so k is at least f/loss; rounding is put right below
-		if !(float64(f) <= b.CapacityLoss*float64(n)*(1+1e-9)) {
+		if !(float64(f) <= allowed(b.CapacityLoss)*float64(n)*(1+1e-9)) {
 			return 0, false
 		}
-		k = max(1, int(float64(f)/b.CapacityLoss)-1)
+		k = max(1, int(float64(f)/allowed(b.CapacityLoss))-1)
 	}
 	for ; k <= n; k++ {
 		m := chooseModel{n: n, k: k, f: f, zones: c.in.Zones}
 		switch {
 		case !c.keepsDegraded(m):
 			return 0, false // a larger k is hit by more failures
-		case m.worstLoss() > b.CapacityLoss, !c.keepsFullyDown(m):
+		case exceeds(m.worstLoss(), b.CapacityLoss), !c.keepsFullyDown(m):
 		case c.keepsLoad(m):
 			return k, true
 		case k > f && !c.keepsMeanLoad(m):
@@ -220,7 +220,7 @@ func (c *chooser) row(n, k int) ChoiceRow {
 		row.Expected.Utilisation = c.in.Load * (1 - row.Expected.FullyDown) / float64(n-f) / c.in.Capacity
 		row.Bound.Utilisation = c.loadBound(m)
 	}
-	row.Broken = c.in.Budget.Check(n, k, row.Bound)
+	row.Broken = c.in.Budget.Check(row.Bound)
 	return row
 }
 

@@ -101,11 +101,11 @@ func (c *chooser) keepsFullyDown(m chooseModel) bool {
 // keepsTenants tells whether no failure hits more than the share of tenants.
 func (c *chooser) keepsTenants(m chooseModel, chance, share float64) bool {
 	tenants := float64(c.in.Tenants)
-	allowed := int(share * tenants)
-	if float64(allowed+1)/tenants <= share { // the product was rounded down past a whole number
-		allowed++
+	hit := int(allowed(share) * tenants)
+	if float64(hit+1)/tenants <= allowed(share) { // the product was rounded down past a whole number
+		hit++
 	}
-	return c.rare(m, chance, allowed)
+	return c.rare(m, chance, hit)
 }
 
 // rare tells whether, with the confidence, no failure hits more than that many tenants.

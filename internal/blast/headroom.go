@@ -142,13 +142,13 @@ func newRespread(c *Capacity) *respread {
 
 // stepsPerSet is what a failure takes, on average.
 func (r *respread) stepsPerSet(failed int) float64 {
-	steps := 0.0
+	n, steps := float64(r.c.p.shards), 0.0
 	for _, g := range r.c.p.groups {
 		k := float64(len(g.members))
-		steps += k * (2*k + 1)
+		times := k * float64(failed) / n // that it is met; it is counted once
+		steps += times + 2*k*min(1, times)
 	}
-	n := float64(r.c.p.shards)
-	return 2*n + steps*float64(failed)/n
+	return 2*n + steps
 }
 
 // after is the load of each shard after this failure; 0 of those that failed. The slice and r.down hold

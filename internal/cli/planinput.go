@@ -21,7 +21,7 @@ type planInput struct {
 	assumed []string
 	key     string // whose key placed the tenants: example, file or cell
 
-	unpinned bool // pins are left out of account
+	unpinned map[int]bool // tenants whose pins are left out of account
 }
 
 // planCell is one cell with its tenants.
@@ -274,7 +274,7 @@ func (in *planInput) collect(c *planCell) (*blast.Population, error) {
 		for j, i := range c.members {
 			var ids []string
 			e := directory.Entry{Tenant: p.tenants[i], Size: p.size(int(i))}
-			if !in.unpinned {
+			if !in.unpinned[int(i)] {
 				e.Pins = p.pins[int(i)]
 			}
 			version := uint64(0)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"math"
 	"slices"
 
@@ -34,12 +33,7 @@ func (m *cellMeasure) load() error {
 	if err != nil {
 		return err
 	}
-	h, err := capacity.Headroom(m.failed, m.sampling)
-	if errors.Is(err, blast.ErrTooMany) {
-		fewer := m.sampling
-		fewer.Sets = 500
-		h, err = capacity.Headroom(m.failed, fewer)
-	}
+	h, err := sampled(m.sampling, func(by blast.Sampling) (*blast.Headroom, error) { return capacity.Headroom(m.failed, by) })
 	if err != nil {
 		return err
 	}

@@ -163,13 +163,15 @@ func lossBudget(b fleet.Budget) blast.LossBudget {
 	}
 }
 
-// spread measures all failures of that many shards, or a sample. It is nil when even that is too much.
-func spread(p *blast.Population, failed int, sampling blast.Sampling) (*blast.Spread, error) {
-	s, err := p.Failures(failed, sampling)
-	if errors.Is(err, blast.ErrTooMany) {
-		return nil, nil
+// sampled measures with fewer sets of shards when as many are too much work.
+func sampled[T any](sampling blast.Sampling, measure func(blast.Sampling) (T, error)) (T, error) {
+	for {
+		v, err := measure(sampling)
+		if !errors.Is(err, blast.ErrTooMany) || sampling.Sets == 1 {
+			return v, err
+		}
+		sampling.Sets = max(1, sampling.Sets/4)
 	}
-	return s, err
 }
 
 // failures measures every single failure, every pair, triples where they are feasible, and what the budget is
@@ -190,15 +192,9 @@ func (m *cellMeasure) failures() error {
 func (m *cellMeasure) budgetFailures() error { return m.failure(m.failed) }
 
 func (m *cellMeasure) failure(failed int) error {
-	s, err := spread(m.p, failed, m.sampling)
+	s, err := sampled(m.sampling, func(by blast.Sampling) (*blast.Spread, error) { return m.p.Failures(failed, by) })
 	if err != nil {
 		return err
-	}
-	if s == nil {
-		if failed == m.failed {
-			return usagef("failures of %d shards are too many to measure, even a sample of them", failed)
-		}
-		return nil
 	}
 	m.out.Failures = append(m.out.Failures, newPlanFailures(s, m.c.ids))
 	if failed == m.failed {
@@ -214,7 +210,7 @@ func (m *cellMeasure) lines() error {
 		found.Utilisation = m.out.Headroom.AtMost
 		worst[blast.LineCapacity] = m.out.Headroom.WorstFailed
 	}
-	m.out.Budget.Lines = m.check(found, m.p.Shards(), m.out.PerTenant)
+	m.out.Budget.Lines = m.check(found)
 	for i := range m.out.Budget.Lines {
 		line := &m.out.Budget.Lines[i]
 		line.Worst = worst[blast.BudgetLine(line.Line)]
@@ -240,9 +236,8 @@ func (m *cellMeasure) found() (blast.LossFigures, map[blast.BudgetLine][]string)
 }
 
 // check turns figures into the budget's lines.
-func (m *cellMeasure) check(found blast.LossFigures, shards, perTenant int) []planLine {
+func (m *cellMeasure) check(found blast.LossFigures) []planLine {
 	b := m.budget
-	b.ConcurrentFailures = min(b.ConcurrentFailures, shards)
 	given := m.f.BudgetOf(m.c.Cell)
 	lines := []planLine{
 		{Line: string(blast.LineDegradedTenants), Given: given.DegradedTenants != nil, Limit: b.DegradedTenants, Found: found.Degraded, Kept: true},
@@ -252,11 +247,10 @@ func (m *cellMeasure) check(found blast.LossFigures, shards, perTenant int) []pl
 	if m.capacity > 0 {
 		lines = append(lines, planLine{Line: string(blast.LineCapacity), Given: true, Limit: 1, Found: found.Utilisation, Kept: true})
 	}
-	for _, breach := range b.Check(shards, perTenant, found) {
+	for _, breach := range b.Check(found) {
 		for i := range lines {
 			if lines[i].Line == string(breach.Line) {
-				lines[i].Kept, lines[i].Over, lines[i].Fix = false, breach.Over(), breach.String()
-				lines[i].Shards, lines[i].K = breach.Shards, breach.PerTenant
+				lines[i].Kept, lines[i].Over = false, breach.Over()
 			}
 		}
 	}

@@ -54,16 +54,13 @@ type planBudget struct {
 }
 
 type planLine struct {
-	Line   string   `json:"line"`
-	Given  bool     `json:"given"` // the budget has it; otherwise the limit is 1
-	Limit  float64  `json:"limit"`
-	Found  float64  `json:"found"`
-	Kept   bool     `json:"kept"`
-	Over   float64  `json:"over"`            // 0 when kept
-	Worst  []string `json:"worst,omitempty"` // shards whose failure it is found for
-	Fix    string   `json:"fix,omitempty"`
-	Shards int      `json:"fixShards,omitempty"`
-	K      int      `json:"fixPerTenant,omitempty"`
+	Line  string   `json:"line"`
+	Given bool     `json:"given"` // the budget has it; otherwise the limit is 1
+	Limit float64  `json:"limit"`
+	Found float64  `json:"found"`
+	Kept  bool     `json:"kept"`
+	Over  float64  `json:"over"`            // 0 when kept
+	Worst []string `json:"worst,omitempty"` // shards whose failure it is found for
 }
 
 // planFailures is all failures of as many shards.
@@ -218,43 +215,46 @@ type planGrowth struct {
 	Extra    float64 `json:"extra"`
 }
 
+// planChoice is the smallest n and k found that keep the budget with these very tenants. Of a fleet that keeps its
+// budget it is today's when none smaller was found, or looked for.
 type planChoice struct {
-	Found      bool         `json:"found"`
-	Shards     int          `json:"shards"`
-	PerTenant  int          `json:"perTenant"`
-	Larger     string       `json:"whyNotLargerK"`
-	Smaller    string       `json:"whyNotSmallerK"`
-	Fewer      string       `json:"whyNotFewerShards"`
-	Refused    string       `json:"refused,omitempty"` // why nothing keeps it
-	Neighbours []planChosen `json:"neighbours"`
+	Found     bool     `json:"found"`
+	Shards    int      `json:"shards"`
+	PerTenant int      `json:"perTenant"`
+	LeastK    int      `json:"leastK"` // the smallest k that was looked at
+	MostK     int      `json:"mostK"`  // the largest
+	Tried     int      `json:"tried"`  // pairs of n and k that the tenants were placed on to find it
+	Cut       bool     `json:"cut"`    // that was too much work for every pair: a smaller one may keep it
+	NotSet    []string `json:"notSet"` // lines of the budget: no smaller fleet is looked for, and what is lost today is the limit
+	Worse     []string `json:"worse"`  // what it gives up against today
+	AtThisK   string   `json:"atThisK,omitempty"`
+	Larger    string   `json:"whyNotLargerK"`
+	Smaller   string   `json:"whyNotSmallerK"`
+	Fewer     string   `json:"whyNotFewerShards"`
+	Refused   string   `json:"refused,omitempty"` // why nothing keeps it
 
-	// The choice takes loads to be equal. Tried is these very tenants on it, Kept on the fewest shards found
-	// that keep the budget with them; null when the scheme cannot place them, or none was found.
-	Tried *planTried `json:"tried"`
-	Kept  *planTried `json:"keptByThese"`
+	Now        *planTried  `json:"now"`
+	Neighbours []planTried `json:"neighbours"` // with the choice and today's
+	Untried    int         `json:"untried"`    // neighbours that were too much work
 }
 
-// planTried is the cell's very tenants on other numbers.
+// planTried is the cell's very tenants on n shards, k for each: what is lost at most.
 type planTried struct {
-	Shards    int        `json:"shards"`
-	PerTenant int        `json:"perTenant"`
-	Kept      bool       `json:"kept"`
-	Broken    []planLine `json:"broken"`
-}
+	Shards       int        `json:"shards"`
+	PerTenant    int        `json:"perTenant"`
+	Cost         float64    `json:"cost"` // shards against today's
+	Kept         bool       `json:"kept"`
+	Broken       []planLine `json:"broken"`
+	Degraded     float64    `json:"degraded"`
+	CapacityLoss float64    `json:"capacityLoss"`
+	FullyDown    float64    `json:"fullyDown"`
+	Utilisation  float64    `json:"utilisation"` // of the fullest shard; 0 without a capacity
+	Cascades     bool       `json:"cascades"`
+	MeanOverlap  float64    `json:"meanOverlap"` // shards that two tenants share, on average
+	Same         float64    `json:"sameSubset"`  // other tenants with exactly a tenant's shards, on average
+	Unpinned     int        `json:"unpinned"`    // tenants placed without their pins, which it has not all the shards for
 
-type planChosen struct {
-	Shards      int      `json:"shards"`
-	PerTenant   int      `json:"perTenant"`
-	Kept        bool     `json:"kept"`
-	Broken      []string `json:"broken"`
-	Degraded    float64  `json:"degraded"` // bound
-	CapacityBad float64  `json:"capacityLoss"`
-	FullyDown   float64  `json:"fullyDown"`
-	Utilisation float64  `json:"utilisation"`
-	MeanOverlap float64  `json:"meanOverlap"`
-	Covered     float64  `json:"covered"`
-	MaxShared   int      `json:"maxShared"` // the least under bounded/v1; -1: it cannot place them
-	Cost        float64  `json:"cost"`      // shards against today's
+	pruned bool // broken, and not measured any further
 }
 
 // planShardState is one shard with nothing failed.

@@ -98,21 +98,12 @@ func (c *planned) short() string {
 	if parts == nil {
 		parts = []string{fmt.Sprintf("whatever %s fail", ofShards(c.Budget.ConcurrentFailures, len(c.Shards)))}
 	}
-	if c.Choice == nil {
-		return strings.Join(parts, "; ")
-	}
-	if !c.Choice.Found {
-		return strings.Join(append(parts, "no n and k found that would keep it"), "; ")
-	}
-	would := "would keep it"
-	if c.Kept {
-		would = "would keep it, too"
-	}
-	now := fmt.Sprintf("now n = %d, k = %d", len(c.Shards), c.PerTenant)
-	if kept := c.Choice.Kept; kept != nil {
-		parts = append(parts, fmt.Sprintf("n = %d, k = %d %s (%s)", kept.Shards, kept.PerTenant, would, now))
-	} else {
-		parts = append(parts, fmt.Sprintf("n = %d, k = %d %s with equal loads (%s)", c.Choice.Shards, c.Choice.PerTenant, would, now))
+	switch {
+	case c.Kept || c.Choice == nil:
+	case c.Choice.Found:
+		parts = append(parts, fmt.Sprintf("n = %d, k = %d would keep it (now n = %d, k = %d)", c.Choice.Shards, c.Choice.PerTenant, len(c.Shards), c.PerTenant))
+	default:
+		parts = append(parts, "no n and k found that would keep it")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -154,10 +145,8 @@ func (t *planText) budget(c *planned) {
 			line("%s\t%s\t%s\t%s\t%s%s", l.Line, state, percentage(l.Found), limit, t.bars.bar(l.Found), when)
 		}
 	})
-	for _, l := range c.Budget.Lines {
-		if l.Fix != "" {
-			t.line("  fix  %s", l.Fix)
-		}
+	if c.Choice != nil && c.Choice.AtThisK != "" {
+		t.line("  fix  %s", c.Choice.AtThisK)
 	}
 	for _, f := range c.Failures {
 		if f.Sampled && f.Failed == c.Budget.ConcurrentFailures {
@@ -170,59 +159,6 @@ func (t *planText) budget(c *planned) {
 	if c.HomeKeys {
 		t.line("  state.mode is home: capacity lost is keys lost, which no failover brings back")
 	}
-}
-
-func (t *planText) choice(c *planned) {
-	ch := c.Choice
-	if ch == nil {
-		return
-	}
-	t.heading("Smallest n and k that keep the budget, whatever fails, for 99 of 100 keys and tenants of equal load")
-	if !ch.Found {
-		t.line("  none: %s", ch.Refused)
-		return
-	}
-	t.line("  n = %d shards, k = %d for each tenant", ch.Shards, ch.PerTenant)
-	switch {
-	case ch.Tried == nil:
-		t.line("  not tried with these tenants: %s and the fleet's size classes cannot place them on as many shards", c.Scheme)
-	case ch.Tried.Kept:
-		t.line("  tried with these very tenants and their loads: kept")
-	default:
-		t.line("  tried with these very tenants, whose loads are not equal: BROKEN")
-		for _, l := range ch.Tried.Broken {
-			t.line("    %s", l.Fix)
-		}
-		if ch.Kept != nil {
-			t.line("  with these very tenants the fewest found that keep it: n = %d shards, k = %d", ch.Kept.Shards, ch.Kept.PerTenant)
-		} else {
-			t.line("  with these very tenants none was found: see which of them are large, below, and give them a size class with a larger k, or pins")
-		}
-	}
-	t.line("  why not a larger k: %s", ch.Larger)
-	t.line("  why not a smaller k: %s", ch.Smaller)
-	t.line("  why not fewer shards: %s", ch.Fewer)
-	t.table(func(line func(string, ...any)) {
-		line("n\tk\tcost\tdegraded\tcapacity lost\tfully down\tfullest shard\tshared by two\tcovered by one\tbounded/v1\t")
-		for _, n := range ch.Neighbours {
-			mark, fullest, bounded := "keeps it", "-", "-"
-			if len(n.Broken) > 0 {
-				mark = "breaks " + strings.Join(n.Broken, ", ")
-			}
-			if n.Shards == ch.Shards && n.PerTenant == ch.PerTenant {
-				mark = "<- chosen"
-			}
-			if n.Utilisation > 0 {
-				fullest = percentage(n.Utilisation)
-			}
-			if n.MaxShared >= 0 {
-				bounded = fmt.Sprintf("<= %d", n.MaxShared)
-			}
-			line("%d\t%d\t%.2f x\t%s\t%s\t%s\t%s\t%.3g\t%.3g\t%s\t%s", n.Shards, n.PerTenant, n.Cost, percentage(n.Degraded), percentage(n.CapacityBad), percentage(n.FullyDown), fullest, n.MeanOverlap, n.Covered, bounded, mark)
-		}
-	})
-	t.line("  cost: shards against today's; figures: what no failure exceeds; shared by two: shards, expected; covered by one:")
-	t.line("  tenants whose whole subset one misbehaving tenant has, expected; bounded/v1: shards that two share at most, if it can")
 }
 
 func (t *planText) failures(c *planned) {
