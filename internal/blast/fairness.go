@@ -139,13 +139,22 @@ func (c *Capacity) TooBig(share float64, failures int) ([]Big, error) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Big) int { return cmp.Compare(b.Load, a.Load) })
+	// The part of a load of 1 that a tenant takes at the most, with so many shards left, whichever they are.
+	parted := map[int]float64{}
+	most := func(left int) float64 {
+		part, known := parted[left]
+		if !known {
+			part = c.mostOf(every, left)
+			parted[left] = part
+		}
+		return part
+	}
 	for i := range list {
 		// The part falls as shards are added: find the first number left that will do.
-		most := c.p.shards - failures
-		left, ok := most+1, false
-		for low, high := 1, most; low <= high; {
+		left, ok := 0, false
+		for low, high := 1, c.p.shards-failures; low <= high; {
 			mid := (low + high) / 2
-			if overloaded(list[i].Load*c.mostOf(every, mid), share) {
+			if overloaded(list[i].Load*most(mid), share) {
 				low = mid + 1
 			} else {
 				left, ok, high = mid, true, mid-1
