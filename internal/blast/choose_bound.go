@@ -81,6 +81,9 @@ func (m chooseModel) pair() float64 {
 // Whatever shards fail, a line must hold: so the chance that one given failure breaks it is multiplied
 // by the number of failures that there are (Boole). For one failure, the number of tenants that it hits
 // is binomial, since tenants are placed independently.
+//
+// Logarithms are those of package math, of which processors may differ in the last digit. A bound that lies on
+// the budget to that digit may be kept on one and not on another.
 
 func (c *chooser) degradedBound(m chooseModel) float64 {
 	return float64(c.mostTenants(m, m.degraded())) / float64(c.in.Tenants)

@@ -4,7 +4,8 @@
 // whose subsets are drawn at random. Each guarantee is held by the test of the same name.
 //
 //  1. ExactRational: every probability is within a relative error of 1e-12 of the exact rational, for
-//     up to MaxShards shards, and the same number on every machine.
+//     up to MaxShards shards. It is the same number on every machine, too, but for AnyIdentical and
+//     Birthday among more than 4,194,304 subsets, whose logarithms are the machine's.
 //  2. ExactEnumeration: for small n and k it is what counting every case gives.
 //  3. ExactCovered: the chance that e tenants cover another's subset is that of the recurrence in
 //     Kubernetes' KEP-1040, to every digit of its published table.
@@ -36,7 +37,8 @@ var ErrModel = errors.New("outside the model")
 // with equal weights, rendezvous/v1 do to sampling noise. Shards fail, misbehaving tenants are met,
 // independently of the placement.
 //
-// Probabilities are calculated with 128 bits and rounded once, so their relative error is below 1e-15.
+// Probabilities are calculated with 128 bits and rounded once, so their relative error is below 1e-15, where
+// nothing else is said.
 // Those below 2.3e-308, the least that a float64 has to full precision, round to fewer digits or to 0.
 type Uniform struct{ n, k int }
 

@@ -150,7 +150,9 @@ func exactBirthdays(subsets int, next func(met int, any *big.Float) bool) {
 //
 //	-Σ_{i<t} ln(1-i/n) = Σ_m S_m/(m·n^m), S_m = 1^m + ... + (t-1)^m
 //
-// What follows the fourth term is below (t/n)^4 of the whole, for as long as that matters.
+// What follows the fourth term is below (t/n)^4 of the whole, for as long as that matters. It is calculated
+// in float64, and so are the exponentials of it: machines that fuse a product with a sum may differ in the
+// last digits.
 func exactHazard(t, n float64) float64 {
 	if t < 2 {
 		return 0
