@@ -199,7 +199,7 @@ func subsetsOf(p *population, subsets placement.Subsets, byLoad bool, unplaced *
 		for i, tenant := range p.tenants {
 			var err error
 			if buf, err = subsets.Append(buf[:0], numberedTenant(i, 1, tenant)); err != nil {
-				*unplaced = fmt.Errorf("line %d: tenant %s: %w", p.first+i, printable(tenant), err)
+				*unplaced = fmt.Errorf("%stenant %s: %w", p.at(i), printable(tenant), err)
 				return
 			}
 			load := 1.0
@@ -207,7 +207,7 @@ func subsetsOf(p *population, subsets placement.Subsets, byLoad bool, unplaced *
 				load = p.load(i)
 			}
 			if load > blast.MaxLoad {
-				*unplaced = fmt.Errorf("line %d: tenant %s: the load %g is above the largest, 2^60", p.first+i, printable(tenant), load)
+				*unplaced = fmt.Errorf("%stenant %s: the load %g is above the largest, 2^60", p.at(i), printable(tenant), load)
 				return
 			}
 			if !yield(buf, load) {

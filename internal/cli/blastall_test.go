@@ -126,7 +126,7 @@ func TestBlastFailures(t *testing.T) {
 		{[]string{"--failures", "2", "--failed", "3"}, "error: --failed is one failure"},
 		{[]string{"--failed", "3", "--sampled", "9"}, "error: --sampled is for --failures"},
 		{[]string{"--failures", "6", "--shards", "200"}, "hint: draw some of them with --sampled"},
-		{[]string{"--failures", "6", "--shards", "200", "--sampled", "-1"}, "error: --sampled: "},
+		{[]string{"--failures", "6", "--shards", "200", "--sampled", "-1"}, "error: --sampled is -1"},
 	} {
 		status, out, errw := command(tenants, slices.Concat(args, c.args)...)
 		if status != ExitUsage || out != "" || !strings.Contains(errw, c.want) {

@@ -281,7 +281,7 @@ func (r *exactReport) print(t *planText) {
 	}
 	t.heading("From %s%s tenants on two have the same subset, more likely than not; any two have it with a chance of %s", about, birthdayText(r.Birthday), exactText(r.Same))
 	if r.Identical != nil {
-		t.line("  of %s tenants two have the same with a chance of %s", grouped(float64(r.Tenants)), exactText(*r.Identical))
+		t.line("  of %s two have the same with a chance of %s", tenantsText(r.Tenants), exactText(*r.Identical))
 	}
 	if r.OneZone != nil {
 		t.line("  all shards of a tenant are in one zone with a chance of %s", exactText(*r.OneZone))

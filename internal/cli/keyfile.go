@@ -78,9 +78,9 @@ func parseKeys(text []byte) (*keyFile, error) {
 		key, err := parseKey(text)
 		return &keyFile{one: key}, err
 	}
-	var written map[string]string
-	if json.Unmarshal(text, &written) != nil || len(written) == 0 { // whose error would quote the text
-		return nil, fmt.Errorf(`want an object {"version":"%d hexadecimal digits or more"}`, 2*minKey)
+	written, err := versionedKeys(text)
+	if err != nil {
+		return nil, err
 	}
 	k := &keyFile{byVersion: map[string][]byte{}}
 	for _, version := range slices.Sorted(maps.Keys(written)) {
@@ -91,6 +91,31 @@ func parseKeys(text []byte) (*keyFile, error) {
 		k.byVersion[version] = key
 	}
 	return k, nil
+}
+
+// versionedKeys reads an object of texts, each name once: of two, json takes the last without a word. No error
+// quotes the text, other than the name.
+func versionedKeys(text []byte) (map[string]string, error) {
+	bad := fmt.Errorf(`want an object {"version":"%d hexadecimal digits or more"}`, 2*minKey)
+	var written map[string]string
+	if json.Unmarshal(text, &written) != nil || len(written) == 0 {
+		return nil, bad
+	}
+	d, seen := json.NewDecoder(bytes.NewReader(text)), map[string]bool{}
+	for i := 0; ; i++ { // the brace, then names and texts in turn
+		token, err := d.Token()
+		if err != nil {
+			return written, nil // the end: it is valid, as was found above
+		}
+		name, isText := token.(string)
+		if i%2 == 0 || !isText {
+			continue
+		}
+		if seen[name] {
+			return nil, fmt.Errorf("version %q has two keys: keep the one that places its tenants", name)
+		}
+		seen[name] = true
+	}
 }
 
 func parseKey(text []byte) ([]byte, error) {

@@ -253,7 +253,7 @@ func TestPlanSchemes(t *testing.T) {
 		t.Errorf("25 places for 25 tenants, each with its own subset: %+v", c)
 	}
 	status, out, errw := plan(t, bounded, planTenants(26), "--cell", "eu-1")
-	if status != ExitUsage || out != "" || !strings.Contains(errw, "line 27: tenant t025") || !strings.Contains(errw, "25") {
+	if status != ExitUsage || out != "" || !strings.Contains(errw, "standard input:27: tenant t025") || !strings.Contains(errw, "25") {
 		t.Errorf("status %d, %q, %q", status, out, errw)
 	}
 }
@@ -345,7 +345,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"no load", planFleet, "tenant,load\na,\n", nil, "standard input:2: the load is missing"},
 		{"a load that is none", planFleet, "tenant,load\na,1\nb,NaN\n", nil, `standard input:3: the load "NaN" is not a number`},
 		{"an infinite load", planFleet, "tenant,load\na,1e999\n", nil, `standard input:2: the load "1e999" is beyond`},
-		{"a load beyond all use", planFleet, "tenant,load\na,1e300\n", nil, "line 2: tenant a: the load 1e+300 is above"},
+		{"a load beyond all use", planFleet, "tenant,load\na,1e300\n", nil, "standard input:2: tenant a: the load 1e+300 is above"},
 		{"a tenant twice", planFleet, "tenant,load\na,1\na,1\n", nil, `standard input:3: tenant "a" was named before, at 2`},
 		{"no text", planFleet, "tenant,load\n\xff,1\n", nil, `standard input:2: the tenant's id is "\xff", not valid UTF-8`},
 		{"a long line", planFleet, "a\n" + strings.Repeat("x", 10_000) + "\n", nil, "standard input:2: the line is longer"},
@@ -353,9 +353,9 @@ func TestPlanRefuses(t *testing.T) {
 		{"a column twice", planFleet, "tenant,load,size,size\na,1,,\n", nil, "standard input:1: the header is"},
 		{"a field too few", planFleet, "tenant,load,size\na,1\n", nil, "standard input:2: the line has 2 fields, and the header 3"},
 		{"an open quote", planFleet, "tenant,load,size\na,1,\"x\n", nil, "standard input:2: in "},
-		{"a cell that is not there", planFleet, "tenant,load,cell\na,1,mars\n", nil, `line 2: tenant a is in cell "mars"`},
-		{"a size that is not there", planFleet, "tenant,load,size\na,1,tiny\n", nil, "line 2: tenant a: "},
-		{"a pin that is not there", planFleet, "tenant,load,pins\na,1,s99\n", nil, "line 2: tenant a: "},
+		{"a cell that is not there", planFleet, "tenant,load,cell\na,1,mars\n", nil, `standard input:2: tenant a is in cell "mars"`},
+		{"a size that is not there", planFleet, "tenant,load,size\na,1,tiny\n", nil, `standard input:2: tenant a: `},
+		{"a pin that is not there", planFleet, "tenant,load,pins\na,1,s99\n", nil, `standard input:2: tenant a: `},
 		{"a pin twice", planFleet, "tenant,load,pins\na,1,s01 s01\n", nil, `standard input:2: the tenant is pinned to shard "s01" twice`},
 		{"k above n", strings.Replace(planFleet, "perTenant: 2", "perTenant: 9", 1), "a\n", nil, "fleet.yaml has "},
 		{"no shards", strings.Replace(planFleet, "shards: 7", "shards: 0", 1), "a\n", nil, "fleet.yaml has "},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -46,29 +47,12 @@ func (m *cellMeasure) fairness() error {
 // name is the id of a tenant as it was collected.
 func (m *cellMeasure) name(collected int) string { return m.in.tenants.tenants[m.c.members[collected]] }
 
-// noise tells what tenants have to do with each other.
+// noise tells what tenants have to do with each other: as counted on these very tenants, and, where there is a
+// formula for how they are placed, as it is to be expected.
 func (m *cellMeasure) noise() error {
-	k := m.out.PerTenant
-	u, err := blast.NewUniform(len(m.c.Shards), k)
-	if err != nil {
-		return err
-	}
-	out := &planNoise{MeanOverlap: u.MeanOverlap(), Overlap: u.Overlap(), Identical: u.Identical(), Covered: []float64{}}
+	company := m.p.Company()
+	out := &planNoise{Shared: company.Shared, Same: company.Same, Overlap: []float64{}, Covered: []float64{}}
 	m.out.Noise = out
-	for _, misbehaving := range []int{1, 4, 16} {
-		covered, err := u.Covered(misbehaving)
-		if err != nil {
-			return err
-		}
-		out.Covered = append(out.Covered, covered)
-	}
-	birthday, err := u.Birthday(0.5)
-	if err != nil {
-		return err
-	}
-	if !math.IsInf(birthday, 1) {
-		out.Birthday = &birthday
-	}
 	overlap, err := m.p.Overlap()
 	if err != nil && !errors.Is(err, blast.ErrTooLarge) {
 		return err
@@ -76,22 +60,96 @@ func (m *cellMeasure) noise() error {
 	if err == nil {
 		out.Overlapping, out.Pairs = &overlap.Overlapping, overlap.Pairs
 	}
-	var zones []int
-	for _, n := range m.byZone() {
-		zones = append(zones, n)
+	inOne := 0
+	for _, shards := range m.inZones() {
+		impact, err := m.p.Fail(shards)
+		if err != nil {
+			return err
+		}
+		inOne += impact.FullyDown // whose shards are all in the zone
 	}
-	scheme := placement.Scheme(m.f.Placement.Scheme)
-	if out.AllInOneZone, err = blast.AllInOneZone(zones, k, scheme != placement.HMACv1); err != nil {
-		return err
-	}
+	out.AllInOneZone = float64(inOne) / float64(m.p.Tenants())
 	if slices.ContainsFunc(m.f.Routes, func(r fleet.Route) bool { return r.Fanout }) {
-		slow, err := blast.ScatterSlow(k, 0.01)
+		slow, err := blast.ScatterSlow(m.out.PerTenant, 0.01)
 		if err != nil {
 			return err
 		}
 		out.FanoutSlow = &slow
 	}
+	return m.expected(out)
+}
+
+// expected adds the formula's figures, for tenants of the default size class without pins.
+func (m *cellMeasure) expected(out *planNoise) error {
+	var model subsetModel
+	switch {
+	case m.c.versions != nil:
+		out.NoModel = "tenants are placed by their topologies"
+	case m.out.MaxShared != nil:
+		out.NoModel = "bounded/v1 does not draw subsets, it deals them out"
+	case m.weighted():
+		out.NoModel = "shards have weights"
+	case placement.Scheme(m.out.Scheme) == placement.HMACv1:
+		u, err := blast.NewUniform(len(m.c.Shards), m.out.PerTenant)
+		if err != nil {
+			return err
+		}
+		model, out.Model = anySubset{u}, "uniform"
+	default:
+		z, err := blast.NewZoned(slices.Collect(maps.Values(m.byZone())), m.out.PerTenant)
+		if err != nil {
+			return err
+		}
+		model, out.Model = z, "spread"
+	}
+	if model == nil {
+		return nil
+	}
+	chances, err := model.Overlap()
+	if errors.Is(err, blast.ErrModel) { // of more shards for each tenant than anybody has
+		out.Model, out.NoModel = "", "it takes too long to calculate"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	mean, identical := 0.0, model.Identical()
+	for i, p := range chances {
+		mean += float64(i) * p
+	}
+	out.Overlap, out.MeanOverlap, out.Identical = chances, &mean, &identical
+	for _, misbehaving := range []int{1, 4, 16} {
+		covered, err := model.Covered(misbehaving)
+		if errors.Is(err, blast.ErrModel) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		out.Covered = append(out.Covered, covered)
+	}
+	birthday, err := model.Birthday(0.5)
+	if err != nil {
+		return err
+	}
+	if !math.IsInf(birthday, 1) {
+		out.Birthday = &birthday
+	}
 	return nil
+}
+
+// weighted tells whether the shards have unequal weights.
+func (m *cellMeasure) weighted() bool {
+	return slices.ContainsFunc(m.c.Shards, func(s fleet.ShardSpec) bool { return s.Weight != m.c.Shards[0].Weight })
+}
+
+// inZones is the shards of each zone that may be members of a subset.
+func (m *cellMeasure) inZones() map[string][]int {
+	in := map[string][]int{}
+	for i, s := range m.c.shards {
+		in[s.zone] = append(in[s.zone], i)
+	}
+	return in
 }
 
 // byZone is the number of the fleet's shards in each zone.
@@ -128,7 +186,7 @@ func (m *cellMeasure) zones() error {
 	b := now.Balance()
 	out := &planZones{
 		Shards: m.byZone(), Most: b.Most, MostShard: m.c.Shards[b.MostShard].ID, Least: b.Least, LeastShard: m.c.Shards[b.LeastShard].ID,
-		Even: b.Most-b.Least < 1e-9, Growth: []planGrowth{},
+		Even: b.Most-b.Least < 1e-9, Weighted: m.weighted(), Growth: []planGrowth{},
 	}
 	m.out.Zones = out
 	another := len(m.c.Shards)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"cellwall.dev/cellwall/internal/blast"
@@ -31,6 +32,8 @@ type planCell struct {
 	slots    []uint64 // parallel to members; nil when slots are given in their order
 	versions []uint64 // the topology of each member; nil when all are placed as the fleet says
 
+	named   map[string]string            // zone by id of the shards of its tenants' topologies
+	serving map[string]string            // zone by id of the shards that place its tenants by topologies, or that pins name
 	key     []byte                       // a key of the cell, for what is not as the fleet says; never shown
 	placers map[uint64]*directory.Placer // 0: as the fleet says
 	shards  []planShard                  // that may be members of a subset
@@ -126,7 +129,7 @@ func (in *planInput) byColumn(fl *fleet.Fleet, only string) error {
 		c, known := byName[p.words[w]]
 		switch {
 		case !known:
-			return usagef("line %d: tenant %s is in cell %q, which the fleet does not have", p.first+i, printable(p.tenants[i]), p.words[w])
+			return usagef("%stenant %s is in cell %q, which the fleet does not have", p.at(i), printable(p.tenants[i]), p.words[w])
 		case c == nil:
 			skipped++
 		default:
@@ -204,6 +207,7 @@ func (in *planInput) read(ctx context.Context, d *desk, keys directory.Keys, fl 
 		return err
 	}
 	p := in.tenants
+	c.named, c.serving = map[string]string{}, map[string]string{}
 	for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) {
 		return d.ListCell(ctx, cell.Name, after, limit)
 	}) {
@@ -228,11 +232,55 @@ func (in *planInput) read(ctx context.Context, d *desk, keys directory.Keys, fl 
 				p.pins = map[int][]string{}
 			}
 			p.pins[i] = e.Pins
+			for _, id := range e.Pins { // which a drained shard still serves
+				if _, known := c.serving[id]; !known {
+					c.serving[id] = c.named[id]
+				}
+			}
 		}
 		c.members = append(c.members, uint32(i))
 		c.slots, c.versions = append(c.slots, e.Slot), append(c.versions, e.Topology)
 	}
+	newest, err := d.newest(ctx, cell.Name)
+	if err != nil && !errors.Is(err, directory.ErrUnknownCell) {
+		return err
+	}
+	in.serve(c, versionOf(newest))
 	return nil
+}
+
+// serve takes the shards that serve its tenants for those of the cell: one that is drained, or that no topology
+// with tenants has, carries nothing and fails for nobody. It says so, and who is on an older topology.
+func (in *planInput) serve(c *planCell, newest uint64) {
+	if len(c.members) == 0 {
+		return
+	}
+	var idle []string
+	c.shards, c.at = nil, map[string]int{}
+	c.Shards = slices.DeleteFunc(slices.Clone(c.Shards), func(s fleet.ShardSpec) bool {
+		_, serves := c.serving[s.ID]
+		if serves {
+			c.see(s.ID, s.Zone)
+		} else {
+			idle = append(idle, s.ID)
+		}
+		return !serves
+	})
+	for _, id := range slices.Sorted(maps.Keys(c.serving)) { // that the fleet has no more
+		c.see(id, c.serving[id])
+	}
+	if len(idle) > 0 {
+		in.assumed = append(in.assumed, fmt.Sprintf("%s of %s left out: drained, or in no topology that has tenants: %s", count(len(idle), "shard"), c.Name, several(idle, 6)))
+	}
+	older := 0
+	for _, v := range c.versions {
+		if v < newest {
+			older++
+		}
+	}
+	if older > 0 {
+		in.assumed = append(in.assumed, fmt.Sprintf("%s of %s are measured where they are, on topologies before the newest, %d: topology migrate brings them to it", count(older, "tenant"), c.Name, newest))
+	}
 }
 
 // prepare makes the placer of one topology of the cell.
@@ -244,6 +292,9 @@ func (c *planCell) prepare(ctx context.Context, d *desk, keys directory.Keys, fl
 			return err
 		}
 		c.key = k
+		for _, s := range c.Shards {
+			c.named[s.ID], c.serving[s.ID] = s.Zone, s.Zone
+		}
 		return c.place(fl, k)
 	}
 	t, err := d.Topology(ctx, c.Name, version)
@@ -256,7 +307,10 @@ func (c *planCell) prepare(ctx context.Context, d *desk, keys directory.Keys, fl
 	}
 	c.key = k
 	for _, s := range t.Shards {
-		c.see(s.ID, s.Zone)
+		c.named[s.ID] = s.Zone
+		if s.State == directory.InUse {
+			c.serving[s.ID] = s.Zone
+		}
 	}
 	if bytes.Equal(k, exampleKey()) {
 		t.KeyCheck = "" // it is not taken for the cell's own
@@ -284,12 +338,12 @@ func (in *planInput) collect(c *planCell) (*blast.Population, error) {
 				e.Slot = uint64(j) + 1
 			}
 			if ids, unplaced = c.placers[version].Subset(e); unplaced != nil {
-				unplaced = fmt.Errorf("%stenant %s: %w", in.line(int(i)), printable(e.Tenant), unplaced)
+				unplaced = fmt.Errorf("%stenant %s: %w", p.at(int(i)), printable(e.Tenant), unplaced)
 				return
 			}
 			load := p.load(int(i)) / in.seconds
 			if load > blast.MaxLoad {
-				unplaced = fmt.Errorf("%stenant %s: the load %g is above the largest, 2^60 requests per second", in.line(int(i)), printable(e.Tenant), load)
+				unplaced = fmt.Errorf("%stenant %s: the load %g is above the largest, 2^60 requests per second", p.at(int(i)), printable(e.Tenant), load)
 				return
 			}
 			subset = subset[:0]
@@ -308,12 +362,4 @@ func (in *planInput) collect(c *planCell) (*blast.Population, error) {
 		return nil, usagef("cell %q: %w", c.Name, err)
 	}
 	return collected, nil
-}
-
-// line names the line of the file that has the tenant, for an error.
-func (in *planInput) line(i int) string {
-	if in.tenants.first == 0 {
-		return ""
-	}
-	return fmt.Sprintf("line %d: ", in.tenants.first+i)
 }

@@ -66,7 +66,7 @@ func (m *cellMeasure) load() error {
 // requests tells what clients experience, by what the router and they do.
 func (m *cellMeasure) requests() error {
 	for _, traffic := range []blast.Traffic{
-		{Router: blast.Failover}, {Router: blast.Random, Retries: 2}, {Router: blast.Random, Retries: 1}, {Router: blast.Random}, {Router: blast.Sticky, Retries: 2},
+		{Router: blast.Failover}, {Router: blast.Failover, Retries: 2}, {Router: blast.Random, Retries: 2}, {Router: blast.Random, Retries: 1}, {Router: blast.Random}, {Router: blast.Sticky, Retries: 2},
 	} {
 		on, err := m.mean.Experience(traffic)
 		if err != nil {
@@ -84,12 +84,20 @@ func (m *cellMeasure) requests() error {
 		if err != nil {
 			return err
 		}
+		cascade, err := capacity.Cascade(m.worst)
+		if err != nil {
+			return err
+		}
+		left, err := capacity.After(cascade.Failed)
+		if err != nil {
+			return err
+		}
 		line := planRequests{
 			Router: traffic.Router.String(), Retries: traffic.Retries, Success: on.SuccessOfTenants, SuccessLoad: on.SuccessOfLoad, Worst: 1,
-			Served: 1, Amplified: loads.Amplified,
+			Served: 1, ServedFail: 1, FailedThen: len(cascade.Failed), Amplified: loads.Amplified,
 		}
 		if load := m.p.Load(); load > 0 {
-			line.Served = loads.Served / load
+			line.Served, line.ServedFail = loads.Served/load, left.Served/load
 		}
 		line.Hit, _ = worst.Below(1)
 		for _, o := range worst.Outcomes {

@@ -140,13 +140,15 @@ type planStep struct {
 type planRequests struct {
 	Router      string  `json:"router"`
 	Retries     int     `json:"retries"`
-	Success     float64 `json:"success"`      // share of requests, each tenant counting the same, mean over failures
-	SuccessLoad float64 `json:"successLoad"`  // each request counting the same
-	Worst       float64 `json:"worstSuccess"` // of the tenants that are hit, in the failure that degrades most
-	Hit         float64 `json:"hitTenants"`   // with less than all of their requests served, then
-	Served      float64 `json:"served"`       // share of all requests that are answered then, overloaded shards refusing what is too much
-	Amplified   float64 `json:"amplified"`    // requests to shards for each of the clients', then
-	Utilisation float64 `json:"utilisation"`  // of the fullest shard then; 0 without a capacity
+	Success     float64 `json:"success"`         // share of requests, each tenant counting the same, mean over all failures of as many shards
+	SuccessLoad float64 `json:"successLoad"`     // each request counting the same
+	Worst       float64 `json:"worstSuccess"`    // of the tenants that are hit, in the failure that degrades most
+	Hit         float64 `json:"hitTenants"`      // number with less than all of their requests served, then
+	Amplified   float64 `json:"amplified"`       // requests to shards for each of the clients' who have a shard left, then
+	Utilisation float64 `json:"utilisation"`     // of the fullest shard then; 0 without a capacity
+	Served      float64 `json:"served"`          // share of all requests that are answered then, if overloaded shards refuse what is too much, at no cost
+	ServedFail  float64 `json:"servedIfFailing"` // and if they fail, and load goes on to others, to the end of that
+	FailedThen  int     `json:"failedIfFailing"` // shards that are down in the end, those of the failure included
 }
 
 type planFairness struct {
@@ -184,16 +186,22 @@ type planBig struct {
 	Needed    int     `json:"needed"`    // k that would do; 0: its own cell
 }
 
+// planNoise is what tenants have to do with each other. What Model is empty for is measured only.
 type planNoise struct {
-	MeanOverlap  float64   `json:"meanOverlap"`
-	Overlap      []float64 `json:"overlap"` // chance that two tenants share exactly 0, 1, … shards
-	Identical    float64   `json:"identical"`
-	Covered      []float64 `json:"covered"`                    // chance that 1, 4 and 16 misbehaving tenants cover another's subset
-	Birthday     *float64  `json:"birthday"`                   // null above 1.8e308
-	Overlapping  *uint64   `json:"overlappingPairs,omitempty"` // measured, unless too much work
-	Pairs        uint64    `json:"pairs"`
-	AllInOneZone float64   `json:"allInOneZone"`
-	FanoutSlow   *float64  `json:"fanoutSlow,omitempty"` // chance that a fan-out to the subset meets a shard beyond its 99th percentile
+	Shared       float64  `json:"shared"`                     // measured: shards that a tenant shares with another, on average
+	Same         float64  `json:"sameSubset"`                 // measured: others with exactly its shards, on average
+	Overlapping  *uint64  `json:"overlappingPairs,omitempty"` // measured, unless too much work
+	Pairs        uint64   `json:"pairs"`
+	AllInOneZone float64  `json:"allInOneZone"`         // measured: share of tenants
+	FanoutSlow   *float64 `json:"fanoutSlow,omitempty"` // chance that a fan-out to the subset meets a shard beyond its 99th percentile
+
+	Model       string    `json:"model,omitempty"`   // uniform: any k shards; spread: over zones, by rendezvous/v1
+	NoModel     string    `json:"noModel,omitempty"` // why nothing of the following is calculated
+	MeanOverlap *float64  `json:"meanOverlap"`
+	Overlap     []float64 `json:"overlap"` // chance that two tenants share exactly 0, 1, … shards
+	Identical   *float64  `json:"identical"`
+	Covered     []float64 `json:"covered"`  // chance that 1, 4 and 16 misbehaving tenants cover another's subset; fewer when too much work
+	Birthday    *float64  `json:"birthday"` // null above 1.8e308
 }
 
 type planZones struct {
@@ -203,6 +211,7 @@ type planZones struct {
 	Least      float64        `json:"least"`
 	LeastShard string         `json:"leastShard"`
 	Even       bool           `json:"even"`
+	Weighted   bool           `json:"weighted"` // shards have unequal weights
 	Growth     []planGrowth   `json:"growth"`
 }
 

@@ -115,7 +115,7 @@ func (t *planText) cell(c *planned) {
 	if c.MaxShared != nil {
 		bound = fmt.Sprintf(", at most %d shared", *c.MaxShared)
 	}
-	t.heading("== cell %s: %s, k = %d, %s%s; %s tenants, %s requests/s ==", c.Cell, count(len(c.Shards), "shard"), c.PerTenant, c.Scheme, bound, grouped(float64(c.Tenants)), grouped(c.Load))
+	t.heading("== cell %s: %s, k = %d, %s%s; %s, %s requests/s ==", c.Cell, count(len(c.Shards), "shard"), c.PerTenant, c.Scheme, bound, tenantsText(c.Tenants), grouped(c.Load))
 	t.budget(c)
 	t.choice(c)
 	t.failures(c)
@@ -235,31 +235,65 @@ func (t *planText) sets(c *planned) {
 
 func (t *planText) noise(c *planned) {
 	n := c.Noise
-	t.heading("Noise: what tenants have to do with each other, as if subsets were drawn from all there are")
+	t.heading("Noise: what tenants have to do with each other")
+	pairs := ""
+	if n.Overlapping != nil {
+		pairs = fmt.Sprintf("%s of all pairs of tenants share a shard; ", percentage(share(float64(*n.Overlapping), float64(n.Pairs))))
+	}
+	t.line("  measured: %sa tenant shares %.3g shards with another, and %.3g others have all of its shards, on average", pairs, n.Shared, n.Same)
+	t.line("  measured: %s have %s; all shards of %s of them are in one zone", tenantsText(c.Tenants), groupedCount(c.Subsets, "subset"), percentage(n.AllInOneZone))
 	if c.MaxShared != nil {
-		t.line("  %s promises more: no two tenants share more than %d of their shards", c.Scheme, *c.MaxShared)
+		t.line("  %s promises that no two tenants without pins share more than %s", c.Scheme, count(*c.MaxShared, "shard"))
+	}
+	if n.FanoutSlow != nil {
+		t.line("  a request that asks all %d shards meets one beyond its 99th percentile %s of the time", c.PerTenant, percentage(*n.FanoutSlow))
+	}
+	if n.Model == "" {
+		t.line("  no formula: %s", n.NoModel)
+		return
+	}
+	from := fmt.Sprintf("any %d of the shards", c.PerTenant)
+	if n.Model == "spread" {
+		from = "subsets spread over the zones"
 	}
 	var parts []string
 	for i, p := range n.Overlap {
 		parts = append(parts, fmt.Sprintf("%d: %s", i, percentage(p)))
 	}
-	t.line("  two tenants share %.3g shards, expected; exactly %s", n.MeanOverlap, strings.Join(parts, ", "))
-	t.line("  chance that misbehaving tenants cover another's whole subset: one %s, four %s, sixteen %s", percentage(n.Covered[0]), percentage(n.Covered[1]), percentage(n.Covered[2]))
-	t.line("  from %s tenants on two have the same subset, more likely than not; here %s tenants have %s subsets", birthdayText(n.Birthday), grouped(float64(c.Tenants)), grouped(float64(c.Subsets)))
-	if n.Overlapping != nil {
-		t.line("  measured: %s of all pairs of tenants share a shard", percentage(share(float64(*n.Overlapping), float64(n.Pairs))))
+	t.line("  expected of %s, without pins and other size classes: two tenants share %.3g shards; exactly %s", from, *n.MeanOverlap, strings.Join(parts, ", "))
+	if len(n.Covered) == 3 {
+		t.line("  chance that misbehaving tenants cover another's whole subset: one %s, four %s, sixteen %s", percentage(n.Covered[0]), percentage(n.Covered[1]), percentage(n.Covered[2]))
 	}
-	t.line("  chance that all shards of a tenant are in one zone: %s", percentage(n.AllInOneZone))
-	if n.FanoutSlow != nil {
-		t.line("  a request that asks all %d shards meets one beyond its 99th percentile %s of the time", c.PerTenant, percentage(*n.FanoutSlow))
-	}
+	t.line("  from %s tenants on two have the same subset, more likely than not", birthdayText(n.Birthday))
 }
+
+// groupedCount is a number of things, with commas between thousands.
+func groupedCount(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return grouped(float64(n)) + " " + word + "s"
+}
+
+func tenantsText(n int) string { return groupedCount(n, "tenant") }
 
 func birthdayText(n *float64) string {
 	if n == nil {
 		return "1.8e308"
 	}
 	return grouped(*n)
+}
+
+// unequal is what makes shards unequal.
+func (z *planZones) unequal() string {
+	sizes := slices.Collect(maps.Values(z.Shards))
+	switch zones := slices.Max(sizes) > slices.Min(sizes); {
+	case z.Weighted && zones:
+		return "zones and weights"
+	case z.Weighted:
+		return "weights"
+	}
+	return "zones"
 }
 
 func (t *planText) zones(c *planned) {
@@ -272,7 +306,7 @@ func (t *planText) zones(c *planned) {
 	if z.Even {
 		t.line("  every shard has its fair share of the tenants")
 	} else {
-		t.line("  zones are unequal, so shards are: %s is to have %.3f times its fair share of the tenants, %s %.3f times", z.MostShard, z.Most, z.LeastShard, z.Least)
+		t.line("  %s are unequal, so shards are: %s is to have %.3f times its fair share of the tenants, %s %.3f times", z.unequal(), z.MostShard, z.Most, z.LeastShard, z.Least)
 	}
 	if len(z.Growth) == 0 {
 		t.line("  %s takes no single shard more: it grows by a new topology with larger stripes, which places everyone anew", c.Scheme)
@@ -285,7 +319,7 @@ func (t *planText) zones(c *planned) {
 		case g.Extra < -1e-9:
 			why = ", since it gets less than its fair share"
 		case g.Extra > 1e-9:
-			why = ", the price of unequal zones"
+			why = ", the price of unequal " + z.unequal()
 		}
 		t.line("  one more shard in zone %s moves %.4f places of each tenant; with its fair share it would be %.4f: %+.4f%s", g.Zone, g.Expected, g.Ideal, g.Extra, why)
 	}
@@ -300,7 +334,7 @@ func (t *planText) waves(r *planReport) {
 		reached := 0.0
 		for i, w := range r.Waves {
 			reached += w.Share
-			line("wave %d\t%s\t%s tenants\t%s\t%s", i+1, several(w.Cells, 6), grouped(float64(w.Tenants)), percentage(reached), t.bars.bar(reached))
+			line("wave %d\t%s\t%s\t%s\t%s", i+1, several(w.Cells, 6), tenantsText(w.Tenants), percentage(reached), t.bars.bar(reached))
 		}
 	})
 }

@@ -54,22 +54,52 @@ func (t *planText) capacity(c *planned) {
 	}
 }
 
+// retried is what clients' retries are in words.
+func retried(retries int) string {
+	if retries == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d at once", retries)
+}
+
 func (t *planText) requests(c *planned) {
-	t.heading("What clients experience in the failure that degrades most (mean: over all failures of as many)")
+	failures := ofShards(min(c.Budget.ConcurrentFailures, len(c.Shards)), len(c.Shards))
+	t.heading("What clients experience: requests answered, on average over all failures of %s, if the shards left keep up", failures)
 	t.table(func(line func(string, ...any)) {
-		line("router\tclient's retries\tif shards keep up\tby load\tworst tenant\ttenants hit\tattempts\tfullest shard\tserved with overload")
+		line("router\tretries\tof a tenant\tof all requests")
 		for _, r := range c.Requests {
-			fullest := "-"
-			if r.Utilisation > 0 {
-				fullest = percentage(r.Utilisation)
-			}
-			line("%s\t%d\t%s\t%s\t%s\t%s\t%.3f\t%s\t%s", routerWords(r.Router), r.Retries, percentage(r.Success), percentage(r.SuccessLoad), percentage(r.Worst), grouped(r.Hit), r.Amplified, fullest, percentage(r.Served))
+			line("%s\t%s\t%s\t%s", routerWords(r.Router), retried(r.Retries), percentage(r.Success), percentage(r.SuccessLoad))
 		}
 	})
 	if c.HomeKeys {
 		t.line("  state.mode is home: what touches state fares as with a router that cannot leave a dead shard")
 	}
-	t.line("  retries come at once, without pacing; attempts: that reach shards, for each request of a tenant with a shard left")
+	t.heading("And in the failure that degrades most tenants, with what the shards left can carry")
+	t.table(func(line func(string, ...any)) {
+		line("router\tretries\ttenants hit\tworst answered\tattempts\tfullest shard\tif full shards refuse\tif they fail\tshards down then")
+		for _, r := range c.Requests {
+			fullest, refusing, failing, down := "-", "-", "-", "-"
+			if r.Utilisation > 0 {
+				fullest = percentage(r.Utilisation)
+			}
+			if c.Capacity > 0 {
+				refusing, failing, down = percentage(r.Served), percentage(r.ServedFail), fmt.Sprint(r.FailedThen)
+			}
+			line("%s\t%s\t%s\t%s\t%.3f\t%s\t%s\t%s\t%s", routerWords(r.Router), retried(r.Retries), grouped(r.Hit), percentage(r.Worst), r.Amplified, fullest, refusing, failing, down)
+		}
+	})
+	t.line("  tenants hit, worst answered: if shards keep up; attempts: that reach shards, for each request of a tenant with a shard left")
+	if c.Capacity > 0 {
+		t.line("  of all requests are answered: if full shards refuse what is too much, at no cost to them, and if they fail, and their load goes on")
+	}
+	for _, r := range c.Requests {
+		for _, calm := range c.Requests {
+			if r.Router == calm.Router && r.Retries > 0 && calm.Retries == 0 && r.FailedThen > calm.FailedThen {
+				t.line("  retries hurt: %s, %s, takes %s more down than without: %s answered, not %s",
+					routerWords(r.Router), retried(r.Retries), count(r.FailedThen-calm.FailedThen, "shard"), percentage(r.ServedFail), percentage(calm.ServedFail))
+			}
+		}
+	}
 }
 
 func routerWords(router string) string {

@@ -22,6 +22,7 @@ type population struct {
 	pins         map[int][]string
 
 	most  idLimit // of each id
+	file  string  // its name; empty when no file has them
 	first int     // the line, or the argument, that names the first tenant; others follow one by one
 	ids   idSet
 	text  strings.Builder // that ids are parts of, until it is full
@@ -40,6 +41,14 @@ const (
 // line bounds a line in bytes: an id is twice as long when it is all quotes, and a load needs a few; what
 // is longer is no tenants file.
 func (most idLimit) line() int { return 2*int(most) + 768 }
+
+// at names the file and its line that has the tenant, for an error; it is empty when no file has it.
+func (p *population) at(i int) string {
+	if p.file == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", p.file, p.first+i)
+}
 
 // noteLong says once on w that tenants have ids that no directory takes.
 func (p *population) noteLong(w io.Writer) {

@@ -47,7 +47,7 @@ func readPopulation(r io.Reader, name string, most idLimit) (*population, error)
 
 // readColumns is readPopulation with a header that may name further columns of these.
 func readColumns(r io.Reader, name string, most idLimit, further []string) (*population, error) {
-	p := &population{most: most, first: 1}
+	p := &population{most: most, file: name, first: 1}
 	lines := bufio.NewReaderSize(r, most.line())
 	var columns []string // after the tenant's
 	for n := 1; ; n++ {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"cellwall.dev/cellwall/internal/placement"
 )
@@ -132,7 +134,16 @@ func (t Topology) fits(e Entry) error {
 		return fmt.Errorf("%w: topology %d of cell %q %s", ErrInvalid, t.Version, t.Cell, fmt.Sprintf(format, args...))
 	}
 	if _, ok := t.KBySize[e.Size]; !ok {
-		return invalid("has no size class %q: want one of %q", e.Size, slices.Sorted(maps.Keys(t.KBySize)))
+		var named []string
+		for _, size := range slices.Sorted(maps.Keys(t.KBySize)) {
+			if size != "" {
+				named = append(named, strconv.Quote(size))
+			}
+		}
+		if named == nil {
+			return invalid("has no size class %q: it has none but the default, which an empty size is", e.Size)
+		}
+		return invalid("has no size class %q: want none, for the default, or one of %s", e.Size, strings.Join(named, ", "))
 	}
 	for _, pin := range e.Pins {
 		if !slices.ContainsFunc(t.Shards, func(s Shard) bool { return s.ID == pin }) {
