@@ -66,15 +66,19 @@ func openOrMake(path string, prepare func(*DB) error) (db *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db = &DB{bolt: bolt}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Join(err, bolt.Close())
+	}
+	db = &DB{bolt: bolt, file: file}
 	if err := prepare(db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }
 
-// whole refuses a file that ends before what it holds. Opened for writing, bbolt would lengthen it, or read
-// what lacks.
+// whole refuses a file that ends before what it holds, and one whose list of free pages cannot be. Opened for
+// writing, bbolt would lengthen it, or read what lacks.
 func whole(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -97,7 +101,19 @@ func whole(path string) error {
 		if err == nil && info.Size() < tx.Size() {
 			err = fmt.Errorf("%w: it was cut off after %d of %d bytes", ErrDamaged, info.Size(), tx.Size())
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		size := db.Info().PageSize
+		list, err := readFreelist(file, size, uint64(tx.ID()))
+		if err == nil {
+			err = list.check(file, size)
+		}
+		return errors.Join(err, file.Close())
 	})
 	return errors.Join(err, db.Close())
 }

@@ -3,6 +3,7 @@ package boltfile
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync/atomic"
 
@@ -13,12 +14,15 @@ import (
 // DB is an open file. What bbolt finds damaged comes back as ErrDamaged from whichever goroutine asks, and
 // never as a panic or a fault that ends the process. It is safe for concurrent use.
 //
-// Two things cannot be taken up. A branch page whose number and type are intact, and that leads back to itself
+// Three things cannot be taken up. A branch page whose number and type are intact, and that leads back to itself
 // or above, has bbolt search until its stack is at its end, which Go does not survive: single bits that turn
-// can make one, a page that is lost or overwritten cannot. And when both heads are overwritten while the file
+// can make one, a page that is lost or overwritten cannot. In the same way a page may say, by single bits, that it
+// goes on for up to four billion pages, and bbolt fills the memory with them when a change frees it; that of the list of
+// free pages, which every change frees, is looked at before. And when both heads are overwritten while the file
 // is open, transactions that are on their way may not return.
 type DB struct {
 	bolt   *bbolt.DB
+	file   *os.File    // the same, to look at what bbolt does not
 	torn   atomic.Bool // a transaction that writes met damage: what bbolt remembers of free pages is not to be trusted
 	wedged atomic.Bool // a lock of bbolt's is held for good
 }
@@ -35,7 +39,13 @@ func (d *DB) Update(do func(*bbolt.Tx) error) error {
 	if d.torn.Load() {
 		return fmt.Errorf("%w: nothing more is written to it", ErrDamaged)
 	}
-	err := d.guard(d.bolt.Update, do)
+	err := d.guard(d.bolt.Update, func(tx *bbolt.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		_, err := readFreelist(d.file, d.bolt.Info().PageSize, uint64(tx.ID()-1))
+		return err
+	})
 	if errors.Is(err, ErrDamaged) {
 		d.torn.Store(true)
 	}
@@ -83,6 +93,7 @@ func damaged(err error) error {
 // Close waits for transactions to end and lets go of the file. A file that was found so damaged that this
 // cannot be done stays open and locked until the process ends; all that was acknowledged is on disk.
 func (d *DB) Close() (err error) {
+	defer func() { err = errors.Join(err, d.file.Close()) }()
 	if d.wedged.Load() {
 		return nil // whoever met the damage was told
 	}

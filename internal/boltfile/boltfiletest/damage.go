@@ -55,7 +55,10 @@ func Damage(t *testing.T, whole []byte, trials int, want error, use func(path st
 // spoilt is a page that is not the one at at.
 func spoilt(rng *rand.Rand, whole []byte, at, page int) []byte {
 	text := bytes.Clone(whole[at : at+page])
-	const branch = 1 // the type of a page whose bits, turned, may lead in a circle: see boltfile.DB
+	const (
+		branch   = 1 // the type of a page whose bits, turned, may lead in a circle: see boltfile.DB
+		freelist = 16
+	)
 	kind := rng.IntN(4)
 	if text[8] == branch {
 		kind = rng.IntN(3)
@@ -72,7 +75,11 @@ func spoilt(rng *rand.Rand, whole []byte, at, page int) []byte {
 		copy(text, whole[other:other+page])
 	case 3: // most often in what says where things are, with the page's number and type as they were
 		for range 1 + rng.IntN(8) {
-			text[10+rng.IntN(page/8)] ^= 1 << rng.IntN(8)
+			at := 10 + rng.IntN(page/8)
+			if at >= 12 && at < 16 && text[8] != freelist { // how far it goes on: see boltfile.DB, too
+				continue
+			}
+			text[at] ^= 1 << rng.IntN(8)
 		}
 	}
 	return text
