@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"slices"
 	"testing"
 
@@ -171,6 +172,44 @@ func checkWait(t *rapid.T, score, w uint64) {
 	// One unit is the rounding; 2^-5 more is what the squares lose.
 	if power(w).Cmp(s) > 0 || power(w-1).Cmp(s) < 0 && power(w-2).Cmp(s) < 0 {
 		t.Fatalf("score %d has wait %d, which is not its logarithm", score, w)
+	}
+}
+
+// Wait: pinned, all 56 binary places of them. They were worked out with 120 decimal digits, apart from the
+// code.
+func TestWaitGolden(t *testing.T) {
+	for score, want := range map[uint64]uint64{
+		1: 4611686018427387904, 2: 4539628424389459968, 3: 4497477433985083769, 5: 4444373466380734933,
+		0x123456789abcdef0: 274811896826202473, 0x7fffffffffffffff: 72057594037927937, 0x8000000000000000: 72057594037927936,
+		0xb504f333f9de6484: 36028797018963969, 0xdeadbeefcafef00d: 14496566844140371,
+		0xffffffffffffff00: 2, 0xfffffffffffffffe: 1,
+	} {
+		if got := wait(score); got != want {
+			t.Errorf("score %#x has wait %d, want %d", score, got, want)
+		}
+	}
+}
+
+// Weighted: orders that only the last binary places of the waits tell; with 40 places, or 48, some come out the
+// other way round. Read as numbers below 1, the square of the light shard's score is less than the score of the
+// heavy one, but by 2^-54 only, so that the heavy one comes first. The words are those that have these scores.
+func TestWeightedPlaces(t *testing.T) {
+	p := point{0x0123456789abcdef, 0xfedcba9876543210}
+	for _, c := range []struct{ light, heavy, lightWord, heavyWord uint64 }{
+		{0xc0ffee1234567890, 0x9180e4f7742bd7b8, 0x608237dfc428f0cf, 0x2b0e67fa65d73cbf},
+		{0xf00dfeed87654321, 0xe11a3ec13fd9d737, 0x42a61cee1fd8c6d9, 0x8033c7074a13389e},
+		{0xb5a4c3d2e1f00f1e, 0x80e266f3af79e6de, 0xe95750e77e38e6d8, 0xdbde29bc14a470c3},
+	} {
+		if p.score(c.lightWord) != c.light || p.score(c.heavyWord) != c.heavy {
+			t.Fatalf("words %#x and %#x have scores %#x and %#x", c.lightWord, c.heavyWord, p.score(c.lightWord), p.score(c.heavyWord))
+		}
+		if hi, _ := bits.Mul64(c.light, c.light); hi+1<<10 != c.heavy {
+			t.Fatalf("the square of %#x is not as far from %#x as it is meant to be", c.light, c.heavy)
+		}
+		r := ranking{words: []uint64{c.lightWord, c.heavyWord}, weights: []uint64{1, 2}}
+		if got := r.appendWeighted(nil, p, 2); !slices.Equal(got, []int{1, 0}) {
+			t.Errorf("scores %#x and, of weight 2, %#x: order %v", c.light, c.heavy, got)
+		}
 	}
 }
 
