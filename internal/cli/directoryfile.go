@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"cellwall.dev/cellwall/internal/adapter/boltdir"
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
@@ -39,12 +40,26 @@ func (f *directoryFlags) fileHome(ctx context.Context, d *desk) (directory.Home,
 	case err != nil:
 		return nil, nil, fileError(err)
 	}
-	items, err := f.holdsBeside(ctx, home, holds)
+	items, anew, err := f.holdsBeside(ctx, home, holds)
 	if err != nil {
 		return nil, nil, fileError(errors.Join(err, home.Close()))
 	}
 	d.holder, d.where = items.Holds(), f.directory
 	d.close = func() error { return errors.Join(home.Close(), items.Close()) }
+	if anew != "" {
+		kept := false
+		d.keep = func() error {
+			kept = true
+			return rename(anew, holds)
+		}
+		d.close = func() error {
+			err := errors.Join(home.Close(), items.Close())
+			if !kept {
+				err = errors.Join(err, os.Remove(anew))
+			}
+			return err
+		}
+	}
 	return home, nil, nil
 }
 
@@ -58,31 +73,55 @@ func missing(path string) (bool, error) {
 	return err == nil && info.Mode().IsRegular() && info.Size() == 0, err
 }
 
+// anewSuffix names a file of who holds whom while it is written anew.
+const anewSuffix = ".new"
+
 // holdsBeside opens the file that says who holds whom. Without it nobody would be held, and everybody be
-// refused, so that a new one is made only where there is nobody.
-func (f *directoryFlags) holdsBeside(ctx context.Context, home directory.Home, path string) (*boltitems.Items, error) {
+// refused, so that a new one is made only where there is nobody, or by a command that fills it: under the name
+// anew then, so that one that is filled in part is never taken for it.
+func (f *directoryFlags) holdsBeside(ctx context.Context, home directory.Home, path string) (items *boltitems.Items, anew string, err error) {
 	gone, err := missing(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if !gone {
+		items, err = boltitems.Open(path)
+		return items, "", err
+	}
+	dir, err := directory.Open(ctx, home)
+	if err != nil {
+		return nil, "", err
+	}
+	tenants, err := dir.List(ctx, "", 1)
 	switch {
 	case err != nil:
-		return nil, err
-	case !gone:
-		return boltitems.Open(path)
+		return nil, "", err
+	case len(tenants) == 0:
+		items, err = boltitems.Create(path)
+		return items, "", err
+	case !f.holdAnew:
+		return nil, "", hint(fmt.Errorf("%s is missing or empty: it says which shards hold the tenants of %s", path, f.directory),
+			"put it back; or have it written anew, for each of the cells, with cellwall cell reconcile CELL")
 	}
-	if !f.holdAnew {
-		dir, err := directory.Open(ctx, home)
-		if err != nil {
-			return nil, err
-		}
-		tenants, err := dir.List(ctx, "", 1)
-		if err != nil {
-			return nil, err
-		}
-		if len(tenants) > 0 {
-			return nil, hint(fmt.Errorf("%s is missing or empty: it says which shards hold the tenants of %s", path, f.directory),
-				"put it back; or have it written anew, for each of the cells, with cellwall cell reconcile CELL")
-		}
+	anew = path + anewSuffix
+	// One is left when a command was killed. Whoever has the directory's file open has this one alone.
+	if err := os.Remove(anew); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
 	}
-	return boltitems.Create(path)
+	items, err = boltitems.Create(anew)
+	return items, anew, err
+}
+
+// rename has a file be at another path, also after a power cut.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // noHoldings refuses to make a directory beside a file that says whom shards hold: it belongs to one that is

@@ -28,7 +28,7 @@ type directoryFlags struct {
 	roleName                     string
 	by, because, operation       string
 	create                       bool // a directory's file that is not there is made
-	holdAnew                     bool // a file of who holds whom that is not there is made, for whoever fills it
+	holdAnew                     bool // a file of who holds whom that is not there is made, and stays when desk.keep says so
 }
 
 // register adds the flags to a command and those below it.
@@ -55,8 +55,9 @@ type desk struct {
 	operation string
 	at        time.Time
 	close     func() error
-	reads     bool     // no tenant, cell or topology is changed, or whoever changes them says how to go on
-	files     []string // that the directory lies in, or that it is opened with
+	keep      func() error // what was made anew of who holds whom stays; nil when nothing was
+	reads     bool         // no tenant, cell or topology is changed, or whoever changes them says how to go on
+	files     []string     // that the directory lies in, or that it is opened with
 }
 
 // keyed refuses, before anything is done, what needs a placement key, without one.
