@@ -74,6 +74,11 @@ func (t Topology) inUse() []Shard {
 	return shards
 }
 
+// Format writes what the Placer is, whatever the verb, and nothing of its key.
+func (p Placer) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "topology %d of cell %q, %v", p.topology.Version, p.topology.Cell, p.placer)
+}
+
 // Slots is the number of slots that the topology has, 0 when its scheme does not place by slot.
 func (p *Placer) Slots() uint64 { return p.placer.Slots() }
 
