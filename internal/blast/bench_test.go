@@ -179,3 +179,20 @@ func random(n, k, tenants int) iter.Seq[[]int] {
 		}
 	}
 }
+
+// BenchmarkTooBig lists 20,000 tenants on 512 shards that are all too big.
+func BenchmarkTooBig(b *testing.B) {
+	const shards, tenants = 512, 20_000
+	d := drawn{shards: shards}
+	for subset := range random(shards, 3, tenants) {
+		d.subsets = append(d.subsets, slices.Clone(subset))
+		d.loads = append(d.loads, float64(100+len(d.subsets)%1000))
+	}
+	c := capacity(b, d.population(b), Provision{PerShard: slices.Repeat([]float64{100}, shards)})
+	for b.Loop() {
+		list, err := c.TooBig(0.1, 1)
+		if err != nil || len(list) != tenants {
+			b.Fatalf("%d of %d, %v", len(list), tenants, err)
+		}
+	}
+}

@@ -80,6 +80,21 @@ func TestSharesOfTwoWeights(t *testing.T) {
 	})
 }
 
+// Shares, with any weights: what following every order gives.
+func TestSharesOfAnyWeights(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weight := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, MaxWeight), rapid.SampledFrom([]int{1, 1000, MaxWeight}))
+		weights := rapid.SliceOfN(weight, 1, 7).Draw(t, "weights")
+		k := rapid.IntRange(1, len(weights)).Draw(t, "k")
+		want := successive(weights, k)
+		for i, got := range subsets(t, RendezvousV1, []byte("k"), weighted(weights...), k).Shares() {
+			if math.Abs(got-want[i]) > 1e-9 {
+				t.Fatalf("share %d is %.12f, want %.12f", i, got, want[i])
+			}
+		}
+	})
+}
+
 // The rule is exact for polynomials of degree 31 and less.
 func TestGauss(t *testing.T) {
 	for degree := 0; degree < 32; degree += 2 { // odd powers cancel
