@@ -16,8 +16,9 @@ const (
 	MaxRecord = 400_000   // bytes of one record as Op.Size counts them; DynamoDB takes 400 KiB
 	MaxOps    = 100       // operations in one batch
 	MaxBatch  = 4_000_000 // bytes of all operations of one batch; DynamoDB takes 4 MB in a transaction
-	maxPart   = 2048      // bytes
-	maxSort   = 1024      // bytes
+	maxPart   = 512       // bytes; it is the indexes' sort key, too, and DynamoDB takes 1,024 bytes of sort keys
+	maxSort   = 512       // bytes
+	maxIndex  = 2048      // bytes of an index value
 )
 
 // MaxDeltas is how many counters one operation moves at most: as many as the change of a tenant with all
@@ -147,8 +148,8 @@ func (b Batch) Check() error {
 			return err
 		}
 		switch size := o.Size() + len(b.Operation); {
-		case len(o.Index[0]) > maxPart || len(o.Index[1]) > maxPart:
-			return fmt.Errorf("%w: record %v has an index value of more than %d bytes", ErrTooLarge, o.Key, maxPart)
+		case len(o.Index[0]) > maxIndex || len(o.Index[1]) > maxIndex:
+			return fmt.Errorf("%w: record %v has an index value of more than %d bytes", ErrTooLarge, o.Key, maxIndex)
 		case seen[o.Key]:
 			return fmt.Errorf("%w: a batch with two operations on %v", ErrInvalid, o.Key)
 		case size > MaxRecord:

@@ -317,8 +317,8 @@ func badBatches(t *testing.T, h homeSuite) {
 		"no part":                {directory.Batch{Operation: "op", Ops: put(key("", "A"))}, directory.ErrInvalid},
 		"no sort":                {directory.Batch{Operation: "op", Ops: put(key("p", ""))}, directory.ErrInvalid},
 		"not UTF-8":              {directory.Batch{Operation: "op", Ops: put(key("p\xff", "A"))}, directory.ErrInvalid},
-		"long part":              {directory.Batch{Operation: "op", Ops: put(key(strings.Repeat("p", 2049), "A"))}, directory.ErrTooLarge},
-		"long sort":              {directory.Batch{Operation: "op", Ops: put(key("p", strings.Repeat("A", 1025)))}, directory.ErrTooLarge},
+		"long part":              {directory.Batch{Operation: "op", Ops: put(key(strings.Repeat("p", 513), "A"))}, directory.ErrTooLarge},
+		"long sort":              {directory.Batch{Operation: "op", Ops: put(key("p", strings.Repeat("A", 513)))}, directory.ErrTooLarge},
 		"long index":             {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Put(key("p", "A"), 0, []byte(`1`), strings.Repeat("i", 2049))}}, directory.ErrTooLarge},
 		"too many counters":      {directory.Batch{Operation: "op", Ops: []directory.Op{counting(directory.MaxDeltas+1, directory.Delta{By: 1, Max: 9})}}, directory.ErrTooLarge},
 		"a counter twice":        {directory.Batch{Operation: "op", Ops: []directory.Op{directory.Require(key("p", "A"), 1, directory.Delta{Counter: "n", By: 1, Max: 9}, directory.Delta{Counter: "n", By: 1, Max: 9})}}, directory.ErrInvalid},
@@ -375,9 +375,9 @@ func nearTheLargest(t *testing.T, h homeSuite) {
 }
 
 func keysOfEveryKind(t *testing.T, h homeSuite) {
-	names := append(names(), strings.Repeat("\U0001F512", 512))
+	names := append(names(), strings.Repeat("\U0001F512", 128))
 	for i, n := range names {
-		h.write(t, fmt.Sprintf("op-%d", i), directory.Put(key(n, "ENTRY"), 0, fmt.Append(nil, i)), directory.Put(key("p", "LOG#"+n[:min(len(n), 1000)]), 0, fmt.Append(nil, i), "v"+n[:min(len(n), 1000)]))
+		h.write(t, fmt.Sprintf("op-%d", i), directory.Put(key(n, "ENTRY"), 0, fmt.Append(nil, i)), directory.Put(key("p", "LOG#"+n[:min(len(n), 500)]), 0, fmt.Append(nil, i), "v"+n[:min(len(n), 500)]))
 	}
 	for i, n := range names {
 		h.stands(t, directory.Record{Key: key(n, "ENTRY"), Version: 1, Operation: fmt.Sprintf("op-%d", i), Body: fmt.Append(nil, i)})
@@ -385,8 +385,8 @@ func keysOfEveryKind(t *testing.T, h homeSuite) {
 		if got := h.list(t, r, 10, nil); len(got) != 1 || got[0].Part != n {
 			t.Errorf("part %q lists %v", n, got)
 		}
-		r = directory.Range{Family: "LOG", Index: directory.First, Value: "v" + n[:min(len(n), 1000)]}
-		if got := h.list(t, r, 10, nil); len(got) != 1 || got[0].Sort != "LOG#"+n[:min(len(n), 1000)] {
+		r = directory.Range{Family: "LOG", Index: directory.First, Value: "v" + n[:min(len(n), 500)]}
+		if got := h.list(t, r, 10, nil); len(got) != 1 || got[0].Sort != "LOG#"+n[:min(len(n), 500)] {
 			t.Errorf("value %q lists %v", n, got)
 		}
 	}
