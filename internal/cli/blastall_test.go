@@ -66,6 +66,24 @@ func TestBlastExact(t *testing.T) {
 	}
 }
 
+// Spread over zones there are fewer subsets than of any k shards, and all figures are of those.
+func TestBlastExactSpread(t *testing.T) {
+	status, out, errw := command("", "blast", "exact", "--shards", "12", "--per-tenant", "3", "--zone-shards", "4,4,4", "--spread", "--tenants", "10", "--json")
+	var r exactReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != ExitDone {
+		t.Fatalf("status %d, %v: %s", status, err, errw)
+	}
+	if r.Subsets.Int64() != 64 || !r.Spread || !r.Even || r.Same != 1.0/64 || *r.Birthday != 10 || *r.Identical < 0.5 || r.Covered[0].Chance != 1.0/64 || r.MeanOverlap != 0.75 || *r.OneZone != 0 {
+		t.Errorf("%+v", r)
+	}
+	_, out, _ = command("", "blast", "exact", "--shards", "16", "--per-tenant", "2", "--zone-shards", "6,5,5", "--spread")
+	for _, want := range []string{"spread over zones of 6, 5, 5 shards; 85 different subsets", "From about 12 tenants on"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing:\n%s", want, out)
+		}
+	}
+}
+
 func TestBlastExactRefuses(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -79,6 +97,8 @@ func TestBlastExactRefuses(t *testing.T) {
 		{[]string{"--shards", "8", "--per-tenant", "2", "--tenants", "-1"}, "--tenants: outside the model"},
 		{[]string{"--shards", "8", "--per-tenant", "2", "--max-shared", "2"}, "--max-shared: outside the model"},
 		{[]string{"--shards", "8", "--per-tenant", "2", "--zone-shards", "4,3"}, "--zone-shards has 7, and --shards is 8"},
+		{[]string{"--shards", "8", "--per-tenant", "2", "--spread"}, "--spread is over zones, and there are none"},
+		{[]string{"--shards", "5", "--per-tenant", "2", "--fanout", "6"}, "--fanout is 6, and there are 5 shards"},
 		{[]string{"--shards", "8", "--per-tenant", "2", "--fanout", "0"}, "--fanout: outside the model"},
 		{[]string{"--shards", "8", "--per-tenant", "2", "--fanout", "2", "--slow", "2"}, "--fanout: outside the model"},
 	} {
@@ -127,6 +147,7 @@ func TestBlastFailures(t *testing.T) {
 		{[]string{"--failed", "3", "--sampled", "9"}, "error: --sampled is for --failures"},
 		{[]string{"--failures", "6", "--shards", "200"}, "hint: draw some of them with --sampled"},
 		{[]string{"--failures", "6", "--shards", "200", "--sampled", "-1"}, "error: --sampled is -1"},
+		{[]string{"--failures", "1", "--sampled", "-3"}, "error: --sampled is -3"},
 	} {
 		status, out, errw := command(tenants, slices.Concat(args, c.args)...)
 		if status != ExitUsage || out != "" || !strings.Contains(errw, c.want) {
