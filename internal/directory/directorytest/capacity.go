@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -211,46 +210,6 @@ func slotted(cell string, version, q uint64) directory.Topology {
 		t.Shards = append(t.Shards, directory.Shard{ID: fmt.Sprintf("s%02d", i+1), Zone: "abc"[i%3 : i%3+1], Weight: 1, State: directory.InUse})
 	}
 	return t
-}
-
-// Sign-ups at once for nearly all slots: each gets its own, and one more is told that none is left.
-func slotsUnique(t *testing.T, r rules) {
-	const q, slots = 8, 64
-	r.closeAll(t)
-	addCell(t, r.Directory, directory.Cell{Name: "ap-1", Headroom: 0}, 10_000)
-	publish(t, r.Directory, slotted("ap-1", 1, q))
-	d, err := directory.Open(t.Context(), newFaulty(t, r.home))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	taken := map[uint64]string{}
-	refused := 0
-	var wg sync.WaitGroup
-	for i := range slots + 10 {
-		wg.Go(func() {
-			tenant := fmt.Sprint("t", i)
-			e, err := persist(func() (directory.Entry, error) {
-				return d.Place(t.Context(), directory.SignUp{Tenant: tenant, Load: 1}, change(tenant))
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil && (taken[e.Slot] != "" || e.Slot < 1 || e.Slot > slots):
-				t.Errorf("%s has slot %d, like %q", tenant, e.Slot, taken[e.Slot])
-			case err == nil:
-				taken[e.Slot] = tenant
-			case errors.Is(err, directory.ErrNoSlot):
-				refused++
-			default:
-				t.Errorf("%s: %v", tenant, err)
-			}
-		})
-	}
-	wg.Wait()
-	if len(taken) != slots {
-		t.Errorf("%d slots are taken and %d sign-ups refused; want %d", len(taken), refused, slots)
-	}
 }
 
 // A slot that was given back rests for SlotQuarantine.

@@ -40,6 +40,12 @@ func heldByNobodyWhoLeft(t *testing.T, r rules) {
 	}
 	alone("an import repeated", "s02")
 
+	// The word of a change that lost against the second pin comes late: it was to succeed the same entry.
+	if err := h.Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "acme", Epoch: 3}); err != nil {
+		t.Fatal(err)
+	}
+	alone("a hold of a change that lost", "s02")
+
 	// Another pins the tenant away, right before the first hold of a pin that then ends.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

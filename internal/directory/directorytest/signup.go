@@ -267,6 +267,49 @@ func stateful(t *testing.T, r rules) {
 	wantIs(t, err, directory.ErrNoHeadroom)
 }
 
+// A cell that cannot take a tenant as it is does not keep it from another that can, however much room it has.
+func signUpPassesBy(t *testing.T, r rules) {
+	addCell(t, r.Directory, directory.Cell{Name: "roomy"}, 9000) // and without a topology
+	addCell(t, r.Directory, directory.Cell{Name: "no-slots"}, 8000)
+	full := slotted("no-slots", 1, 3)
+	publish(t, r.Directory, full)
+	for i := range full.Slots {
+		e := directory.Entry{Tenant: fmt.Sprint("slot ", i), Cell: "no-slots", State: directory.Active, Topology: 1, Slot: i + 1}
+		if _, err := r.Create(t.Context(), e, change(e.Tenant)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addCell(t, r.Directory, directory.Cell{Name: "no-whales"}, 7000)
+	small := topology("no-whales", 1)
+	small.KBySize = map[string]int{"": 2}
+	publish(t, r.Directory, small)
+	for _, c := range []struct {
+		s    directory.SignUp
+		cell string
+	}{
+		{directory.SignUp{Tenant: "any", Load: 1}, "roomy"}, // nothing lies on its shards
+		{directory.SignUp{Tenant: "stateful", Load: 1, Stateful: true}, "no-whales"},
+		{directory.SignUp{Tenant: "whale", Load: 1, Size: "whale", Stateful: true}, "eu-1"},
+	} {
+		e, err := r.Place(t.Context(), c.s, change("sign up "+c.s.Tenant))
+		if err != nil || e.Cell != c.cell || c.s.Stateful == (len(e.Pins) == 0) {
+			t.Errorf("%s is in %q on %v, %v; want %s", c.s.Tenant, e.Cell, e.Pins, err, c.cell)
+		}
+	}
+	// When none takes it, why one cannot is told, and nothing is changed.
+	r.closeAll(t)
+	for _, cell := range []string{"no-slots", "no-whales"} {
+		if _, err := r.CloseCell(t.Context(), cell, change("close "+cell)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := r.Place(t.Context(), directory.SignUp{Tenant: "late", Load: 1, Stateful: true}, change("late"))
+	wantIs(t, err, directory.ErrUnknownTopology)
+	if _, err := r.Get(t.Context(), "late"); !errors.Is(err, directory.ErrNotFound) {
+		t.Errorf("refused, and there: %v", err)
+	}
+}
+
 // interrupted is a home where something happens just before the first write.
 type interrupted struct {
 	directory.Home

@@ -240,8 +240,12 @@ func enrol(t *testing.T, r rules) {
 	_, err = r.Enrol(t.Context(), []directory.Entry{bad}, change("bad"))
 	wantIs(t, err, directory.ErrUnknownCell)
 	twice := []directory.Entry{entry("twice", directory.Active), entry("twice", directory.Suspended)}
-	if got, err := r.Enrol(t.Context(), twice, change("twice")); err == nil && got.Created == 2 {
-		t.Error("one tenant was created twice")
+	got, err = r.Enrol(t.Context(), twice, change("twice"))
+	if err != nil || got.Created != 1 || got.Present != 0 || len(got.Differ) != 1 || got.Differ[0].State != directory.Suspended {
+		t.Errorf("a tenant named twice, otherwise: %+v, %v", got, err)
+	}
+	if e, err := r.Get(t.Context(), "twice"); err != nil || e.State != directory.Active || e.Epoch != 1 {
+		t.Errorf("a tenant named twice is %+v, %v", e, err)
 	}
 }
 
