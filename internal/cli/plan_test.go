@@ -165,6 +165,55 @@ func TestPlanNamesWhoIsTooBig(t *testing.T) {
 	}
 }
 
+// A tenant that fills a shard alone is no matter of n, and the headline says so of no n; no smaller fleet is named
+// unless the budget has every line.
+func TestPlanAdvice(t *testing.T) {
+	fleet := func(n, k int, budget string) string {
+		return strings.NewReplacer("shards: 7", fmt.Sprintf("shards: %d", n), "perTenant: 2, sizes: {whale: {perTenant: 4}}", fmt.Sprintf("perTenant: %d", k),
+			"budget: {concurrentFailures: 1, degradedTenants: 50%, capacityLoss: 50%, fullyDown: 0%}", budget, "capacity: 100", "capacity: 1000").Replace(planFleet)
+	}
+	var whale strings.Builder
+	whale.WriteString("tenant,load\nwhale,1500\n")
+	for i := range 500 {
+		fmt.Fprintf(&whale, "t%03d,1\n", i)
+	}
+	for _, c := range []struct {
+		status       int
+		fleet        string
+		want, cannot []string
+	}{
+		{ExitFound, fleet(12, 2, ""), []string{
+			"n = 18, k = 3 would keep it (now n = 12, k = 2)", "no n up to 510 at k = 2 keeps it: tenant whale alone is 150.00 %", "k = 3 would carry it",
+			"not set: degradedTenants (now 22.16 %), capacityLoss (now 50.00 %), fullyDown (now 0.00 %)",
+		}, []string{"equal loads", "about"}},
+		{ExitDone, fleet(12, 3, ""), []string{
+			"kept  whatever 1 of 12 shards fail\n", "not set: degradedTenants", "no smaller fleet is looked for", "breaks today's degradedTenants", "today's n = 12, k = 3 keeps it\n",
+		}, []string{"so would", "would keep"}},
+		{ExitDone, fleet(12, 3, "budget: {concurrentFailures: 1, degradedTenants: 100%, capacityLoss: 33.33%, fullyDown: 0%}"), []string{
+			"kept  whatever 1 of 12 shards fail\n", "today's n = 12, k = 3 keeps it; so would n = 3, k = 3", "n = 3, k = 3 gives up, against today: degraded", "<- smallest", "<- today",
+		}, []string{"would keep", "33.33 %, at most 33.33 %"}},
+		// All of them may fail.
+		{ExitDone, fleet(16, 2, "budget: {concurrentFailures: 16}"), []string{"kept  whatever 16 of 16 shards fail", "leaves no shard when 16 fail"}, nil},
+		{ExitFound, fleet(17, 2, "budget: {concurrentFailures: 16, fullyDown: 10%}"), []string{"BROKEN  fullyDown"}, nil},
+	} {
+		status, out, errw := plan(t, c.fleet, whale.String(), "--cell", "eu-1")
+		if status != c.status {
+			t.Errorf("status %d, want %d: %s", status, c.status, errw)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is missing:\n%s", want, out)
+			}
+		}
+		head, _, _ := strings.Cut(out, "\nFailures")
+		for _, cannot := range c.cannot {
+			if strings.Contains(head, cannot) {
+				t.Errorf("%q is told:\n%s", cannot, out)
+			}
+		}
+	}
+}
+
 // With one shard for each tenant a failed shard takes down who is on it, all of its capacity lost.
 func TestPlanFullyDown(t *testing.T) {
 	r := planJSON(t, ExitFound, strings.Replace(loose, "perTenant: 2", "perTenant: 1", 1), planTenants(50), "--cell", "eu-1")
@@ -253,7 +302,7 @@ func TestPlanSchemes(t *testing.T) {
 		t.Errorf("25 places for 25 tenants, each with its own subset: %+v", c)
 	}
 	status, out, errw := plan(t, bounded, planTenants(26), "--cell", "eu-1")
-	if status != ExitUsage || out != "" || !strings.Contains(errw, "standard input:27: tenant t025") || !strings.Contains(errw, "25") {
+	if status != ExitUsage || out != "" || !strings.Contains(errw, "has room for 25 tenants, too few for 26: shards: 14 has enough") {
 		t.Errorf("status %d, %q, %q", status, out, errw)
 	}
 }

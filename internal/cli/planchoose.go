@@ -60,7 +60,7 @@ func (m *cellMeasure) choose() error {
 		out.Refused = c.refusal()
 		return nil
 	}
-	out.Found, out.Shards, out.PerTenant = true, best.Shards, best.PerTenant
+	out.Found, out.Searched, out.Shards, out.PerTenant = true, !m.out.Kept || c.full, best.Shards, best.PerTenant
 	out.LeastK, out.MostK = c.search.ks[0], c.search.ks[len(c.search.ks)-1]
 	return c.around(out)
 }
@@ -130,7 +130,7 @@ func (c *chooser) prepare() {
 	zones := len(c.byZone())
 	guess, least := c.guess(zones)
 	s := &planSearch{
-		floor: map[int]int{}, left: planWork, work: c.work, tried: map[planPair]*planTried{}, guess: guess,
+		floor: map[int]int{}, left: max(planWork, 3*c.work(guess)), work: c.work, tried: map[planPair]*planTried{}, guess: guess,
 		try: func(p planPair) (*planTried, error) { return c.try(p, false) },
 	}
 	c.search = s
@@ -211,7 +211,7 @@ func (c *chooser) work(p planPair) float64 {
 	if sets > blast.MaxSets || sets*each > 1<<31 {
 		sets = float64(trySampling.Sets)
 	}
-	return tenants + sets*each/100
+	return tenants*(0.5+float64(p.n)/100) + sets*each/100 // a place is ranked among all shards
 }
 
 // atThisK says which n would do with today's k, or why none does.
@@ -265,7 +265,7 @@ func (c *chooser) never(k int) string {
 				size = k
 			}
 			if left := max(1, size-f); class.Largest/float64(left) > c.capacity {
-				return text + fmt.Sprintf("tenant %s alone is %s of each shard that it has left of its %d%s", printable(c.in.tenants.tenants[c.largest[i]]), percentage(class.Largest/float64(left)/c.capacity), size, c.least(class))
+				return text + fmt.Sprintf("tenant %s alone is %s of each shard that it has left of its %d after a failure of %d%s", printable(c.in.tenants.tenants[c.largest[i]]), percentage(class.Largest/float64(left)/c.capacity), size, f, c.least(class))
 			}
 		}
 		text += "the load is too much for as many shards"
@@ -314,7 +314,12 @@ func (c *chooser) refusal() string {
 		}
 		return c.never(c.now.k)
 	}
-	return fmt.Sprintf("of %s the closest is n = %d, k = %d, which breaks %s", count(c.search.count, "pair"), closest.Shards, closest.PerTenant, brokenText(closest))
+	all := "every other breaks it however tenants are placed"
+	if c.search.cut {
+		all = "the search was cut, since placing as many tenants on every pair takes too long"
+	}
+	return fmt.Sprintf("%s of n up to %d and k up to %d tried, the closest n = %d, k = %d, which breaks %s; %s", count(c.search.count, "pair"),
+		c.search.ns[len(c.search.ns)-1], c.search.ks[len(c.search.ks)-1], closest.Shards, closest.PerTenant, brokenText(closest), all)
 }
 
 // around measures the neighbours of the choice and says why it is not one of them.
@@ -326,12 +331,19 @@ func (c *chooser) around(out *planChoice) error {
 	reasons := map[planPair]string{}
 	rows := map[planPair]*planTried{c.now: out.Now}
 	look := func(p planPair) error {
-		if rows[p] != nil || p.k < 1 || p.k > p.n || p.n <= c.limits.ConcurrentFailures {
+		if rows[p] != nil || p.k < 1 || p.k > p.n {
+			return nil
+		}
+		if p.n <= c.limits.ConcurrentFailures {
+			reasons[p] = fmt.Sprintf("leaves no shard when %d fail", c.limits.ConcurrentFailures)
 			return nil
 		}
 		if left -= c.work(p); left < 0 && p != best {
 			out.Untried++
 			reasons[p] = "was not tried, to save work"
+			if line, never := c.hopeless(p); never {
+				reasons[p] = fmt.Sprintf("breaks %s, however tenants are placed", line)
+			}
 			return nil
 		}
 		t, err := c.try(p, true)

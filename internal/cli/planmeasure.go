@@ -135,7 +135,10 @@ func (in *planInput) measureCell(f *fleet.Fleet, c *planCell, sets []namedSet) (
 		}
 		return m.out, nil
 	}
-	var err error
+	err := in.room(f, c)
+	if err != nil {
+		return nil, err
+	}
 	if m.p, err = in.collect(c); err != nil {
 		return nil, err
 	}

@@ -230,12 +230,13 @@ type planChoice struct {
 	Found     bool     `json:"found"`
 	Shards    int      `json:"shards"`
 	PerTenant int      `json:"perTenant"`
-	LeastK    int      `json:"leastK"` // the smallest k that was looked at
-	MostK     int      `json:"mostK"`  // the largest
-	Tried     int      `json:"tried"`  // pairs of n and k that the tenants were placed on to find it
-	Cut       bool     `json:"cut"`    // that was too much work for every pair: a smaller one may keep it
-	NotSet    []string `json:"notSet"` // lines of the budget: no smaller fleet is looked for, and what is lost today is the limit
-	Worse     []string `json:"worse"`  // what it gives up against today
+	Searched  bool     `json:"searched"` // false: it is today's, and no other was looked for
+	LeastK    int      `json:"leastK"`   // the smallest k that was looked at
+	MostK     int      `json:"mostK"`    // the largest
+	Tried     int      `json:"tried"`    // pairs of n and k that the tenants were placed on to find it
+	Cut       bool     `json:"cut"`      // that was too much work for every pair: a smaller one may keep it
+	NotSet    []string `json:"notSet"`   // lines of the budget: no smaller fleet is looked for, and what is lost today is the limit
+	Worse     []string `json:"worse"`    // what it gives up against today
 	AtThisK   string   `json:"atThisK,omitempty"`
 	Larger    string   `json:"whyNotLargerK"`
 	Smaller   string   `json:"whyNotSmallerK"`

@@ -11,7 +11,11 @@ func (t *planText) choice(c *planned) {
 	if ch == nil {
 		return
 	}
-	t.heading("Choosing: the smallest n and k that keep the budget with these very tenants")
+	what := "the smallest n and k that keep the budget with these very tenants"
+	if ch.Found && !ch.Searched {
+		what = "what other n and k do to these very tenants"
+	}
+	t.heading("Choosing: %s", what)
 	t.notSet(c)
 	switch {
 	case !ch.Found:
@@ -73,14 +77,16 @@ func (t *planText) neighbours(ch *planChoice) {
 			if !n.Kept {
 				var lines []string
 				for _, l := range n.Broken {
-					lines = append(lines, l.Line)
+					if lines = append(lines, l.Line); !l.Given {
+						lines[len(lines)-1] = "today's " + l.Line
+					}
 				}
 				if n.Cascades {
 					lines = append(lines, "by a cascade")
 				}
 				mark = "breaks " + strings.Join(lines, ", ")
 			}
-			if n.Shards == ch.Shards && n.PerTenant == ch.PerTenant {
+			if ch.Searched && n.Shards == ch.Shards && n.PerTenant == ch.PerTenant {
 				mark += "  <- smallest"
 			}
 			if n.Shards == ch.Now.Shards && n.PerTenant == ch.Now.PerTenant {

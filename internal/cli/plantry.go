@@ -145,7 +145,11 @@ func (t *planTried) over() float64 {
 func brokenText(t *planTried) string {
 	var parts []string
 	for _, l := range t.Broken {
-		parts = append(parts, fmt.Sprintf("%s (%s, at most %s)", l.Line, percentage(l.Found), percentage(l.Limit)))
+		limit := "at most"
+		if !l.Given {
+			limit = "today"
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s, %s %s)", l.Line, percentage(l.Found), limit, percentage(l.Limit)))
 	}
 	if t.Cascades {
 		parts = append(parts, "an overload cascades")
