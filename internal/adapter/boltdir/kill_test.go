@@ -3,6 +3,7 @@ package boltdir
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,18 +11,25 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/placement"
 )
 
 var kills = flag.Int("kills", 1000, "how often TestKilled kills a writing process; a tenth of it with -short")
 
-// childFile names the directory's file to a process that is to write until it is killed.
-const childFile = "CELLWALL_TEST_WRITE_UNTIL_KILLED"
+// childFile names the directory's file to a process that is to write until it is killed, and childBegun is when the
+// test began, in nanoseconds since 1970.
+const (
+	childFile  = "CELLWALL_TEST_WRITE_UNTIL_KILLED"
+	childBegun = "CELLWALL_TEST_BEGUN"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childFile); path != "" {
@@ -36,11 +44,38 @@ func TestMain(m *testing.M) {
 const (
 	killTenants = 96
 	killWriters = 8
+	killSlots   = 121 // a square, see killTopology
+	killRush    = 1_000_000
 )
 
 func changeOf(operation string) directory.Change {
 	return directory.Change{Operation: operation, By: "writer", At: time.Unix(0, 0)}
 }
+
+// rushed is the change at a time that runs killRush times as fast as the clock since the test began, so that slots
+// come out of their quarantine while it runs.
+func rushed(operation string) directory.Change {
+	c := changeOf(operation)
+	begun, err := strconv.ParseInt(os.Getenv(childBegun), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	c.At = c.At.Add(killRush * time.Duration(time.Now().UnixNano()-begun))
+	return c
+}
+
+// killTopology places by slot.
+func killTopology() directory.Topology {
+	t := directory.Topology{
+		Cell: "eu-1", Version: 1, Scheme: placement.BoundedV1, KBySize: map[string]int{"": 2}, MaxShared: 1, Slots: killSlots, KeyVersion: "1",
+	}
+	for i := range 33 {
+		t.Shards = append(t.Shards, directory.Shard{ID: killShard(i), Zone: "abc"[i%3 : i%3+1], Weight: 1, State: directory.InUse})
+	}
+	return t
+}
+
+func killShard(i int) string { return fmt.Sprintf("s%02d", i+1) }
 
 // writeUntilKilled changes tenants, with writers at the same time, and tells what was acknowledged, a
 // line each: tenant, epoch, operation.
@@ -62,11 +97,11 @@ func writeUntilKilled(path string) error {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(w), uint64(os.Getpid())))
 			for i := 0; ; i++ {
-				e, err := changeOne(ctx, d, rng, fmt.Sprintf("%d-%d-%d", os.Getpid(), w, i))
-				switch {
-				case err == nil:
+				changed, err := changeSome(ctx, d, rng, rushed(fmt.Sprintf("%d-%d-%d", os.Getpid(), w, i)))
+				for _, e := range changed {
 					fmt.Printf("%s %d %s\n", e.Tenant, e.Epoch, e.Operation)
-				case !errors.Is(err, directory.ErrStale) && !errors.Is(err, directory.ErrExists):
+				}
+				if err != nil && !lost(err) {
 					once.Do(func() { failed = err })
 					return
 				}
@@ -77,29 +112,92 @@ func writeUntilKilled(path string) error {
 	return failed
 }
 
-func changeOne(ctx context.Context, d *directory.Directory, rng *rand.Rand, operation string) (directory.Entry, error) {
-	tenant := fmt.Sprint("t", rng.IntN(killTenants))
-	load := directory.Rate(rng.IntN(1000))
-	before, err := d.Get(ctx, tenant)
-	if errors.Is(err, directory.ErrNotFound) {
-		return d.Create(ctx, directory.Entry{Tenant: tenant, Cell: "eu-1", State: directory.Active, Load: load}, changeOf(operation))
+// lost says whether another writer was first, or has the slot.
+func lost(err error) bool {
+	for _, is := range []error{directory.ErrStale, directory.ErrExists, directory.ErrSlotTaken, directory.ErrNoSlot} {
+		if errors.Is(err, is) {
+			return true
+		}
 	}
+	return false
+}
+
+// changeSome signs a tenant up, creates one or enrols three, or changes the one that is there, and returns the
+// entries of which it knows that they were written.
+func changeSome(ctx context.Context, d *directory.Directory, rng *rand.Rand, c directory.Change) ([]directory.Entry, error) {
+	tenants := rng.Perm(killTenants)[:3]
+	draft := func(i int) directory.Entry {
+		e := directory.Entry{Tenant: fmt.Sprint("t", tenants[i]), Cell: "eu-1", State: directory.Active, Topology: 1, Slot: 1 + rng.Uint64N(killSlots), Load: directory.Rate(rng.IntN(1000))}
+		e.Pins = somePins(rng)
+		return e
+	}
+	first := draft(0)
+	before, err := d.Get(ctx, first.Tenant)
+	switch {
+	case err == nil:
+		after, err := d.Replace(ctx, before, follow(before, first, rng), c)
+		return one(after, err)
+	case !errors.Is(err, directory.ErrNotFound):
+		return nil, err
+	}
+	switch rng.IntN(3) {
+	case 0:
+		return one(d.Place(ctx, directory.SignUp{Tenant: first.Tenant, Load: first.Load, Stateful: rng.IntN(2) == 0}, c))
+	case 1:
+		return one(d.Create(ctx, first, c))
+	}
+	all := []directory.Entry{first, draft(1), draft(2)}
+	got, err := d.Enrol(ctx, all, c)
+	if err != nil || got.Created < len(all) {
+		return nil, err // which of them were written is not told
+	}
+	for i := range all {
+		all[i].Epoch, all[i].Operation = 1, c.Operation
+	}
+	return all, nil
+}
+
+func one(e directory.Entry, err error) ([]directory.Entry, error) {
 	if err != nil {
-		return directory.Entry{}, err
+		return nil, err
 	}
+	return []directory.Entry{e}, nil
+}
+
+// somePins is two shards, or none.
+func somePins(rng *rand.Rand) []string {
+	if rng.IntN(2) == 0 {
+		return nil
+	}
+	at := rng.Perm(33)
+	return []string{killShard(at[0]), killShard(at[1])}
+}
+
+// follow is an entry that may follow before: of another state, with the load and pins of other, or in the other cell,
+// which gives the slot back or takes that of other.
+func follow(before, other directory.Entry, rng *rand.Rand) directory.Entry {
 	after := before.Clone()
-	after.Load = load
+	after.Load = other.Load
+	if before.Cell == "eu-1" && before.State != directory.Moving {
+		after.Pins = other.Pins
+	}
 	switch before.State {
 	case directory.Active:
 		after.State = []directory.State{directory.Active, directory.Suspended, directory.Moving}[rng.IntN(3)]
-	default:
-		after.State = directory.Active
+		return after
+	case directory.Moving:
+		if before.Cell == "eu-1" {
+			after.Cell, after.Topology, after.Slot, after.Pins = "us-1", 0, 0, nil
+		} else {
+			after.Cell, after.Topology, after.Slot, after.Pins = "eu-1", 1, other.Slot, other.Pins
+		}
 	}
-	return d.Replace(ctx, before, after, changeOf(operation))
+	after.State = directory.Active
+	return after
 }
 
 // Durable and Whole: a writing process is killed at random instants, many times over one file. What it
-// had told is there each time, and every record, index and counter agrees with the others. A killed
+// had told is there each time, no slot has two tenants, and every record, index and counter agrees with the others. A killed
 // process leaves the operating system's memory alone; what a power cut leaves is up to fsync.
 func TestKilled(t *testing.T) {
 	path := file(t)
@@ -108,7 +206,16 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.AddCell(t.Context(), directory.Cell{Name: "eu-1"}, changeOf("add")); err != nil {
+	t.Setenv(childBegun, fmt.Sprint(time.Now().UnixNano()))
+	for _, cell := range killCells {
+		if _, err := d.AddCell(t.Context(), directory.Cell{Name: cell, Zones: []string{"a", "b", "c"}}, changeOf("add "+cell)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Publish(t.Context(), killTopology(), changeOf("publish")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.OpenCell(t.Context(), "eu-1", 1_000_000, 1_000_000, 0, changeOf("open")); err != nil {
 		t.Fatal(err)
 	}
 	if err := home.Close(); err != nil {
@@ -133,6 +240,9 @@ func TestKilled(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("after %d kills", round+1)
 		}
+	}
+	if given := verifyPast(t, path); given == 0 {
+		t.Error("no slot was given back: the test says nothing of them")
 	}
 	t.Logf("%d kills, %d of them before the first acknowledgement; %d changes acknowledged", n, silent, acknowledged)
 	if acknowledged < n {
@@ -204,27 +314,131 @@ func verify(t *testing.T, path string, lines []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var load directory.Rate
+	want := map[string]*directory.Cell{}
+	for _, cell := range killCells {
+		want[cell] = &directory.Cell{Pinned: map[string]directory.Rate{}}
+	}
 	states := map[directory.State]int{}
+	slots := map[uint64]string{}
+	placed := int64(0)
 	for _, e := range entries {
-		load += e.Load
 		states[e.State]++
+		c := want[e.Cell]
+		c.Load += e.Load
+		c.Tenants++
+		for _, pin := range e.Pins {
+			n := directory.Rate(len(e.Pins))
+			c.Pinned[pin] += (e.Load + n - 1) / n
+		}
+		if e.Topology == 1 {
+			placed++
+		}
+		if e.Slot > 0 {
+			if slots[e.Slot] != "" {
+				t.Errorf("%s and %s have slot %d", slots[e.Slot], e.Tenant, e.Slot)
+			}
+			slots[e.Slot] = e.Tenant
+		}
 		past, err := d.History(t.Context(), e.Tenant, e.Epoch-1, 10)
 		if err != nil || len(past) != 1 || past[0].After.Operation != e.Operation {
 			t.Errorf("the entry of %s has epoch %d by %s; the history goes on with %+v, %v", e.Tenant, e.Epoch, e.Operation, past, err)
 		}
 	}
-	cell, err := d.Cell(t.Context(), "eu-1")
-	if err != nil || cell.Load != load || cell.Tenants != int64(len(entries)) {
-		t.Errorf("the cell has load %v of %d tenants, and they have %v of %d, %v", cell.Load, cell.Tenants, load, len(entries), err)
+	for _, name := range killCells {
+		c := want[name]
+		cell, err := d.Cell(t.Context(), name)
+		if err != nil || cell.Load != c.Load || cell.Tenants != c.Tenants {
+			t.Errorf("cell %s has load %v of %d tenants, and they have %v of %d, %v", name, cell.Load, cell.Tenants, c.Load, c.Tenants, err)
+		}
+		for i := range 33 {
+			if s := killShard(i); cell.Pinned[s] != c.Pinned[s] {
+				t.Errorf("shard %s has %v pinned to it, and tenants pin %v", s, cell.Pinned[s], c.Pinned[s])
+			}
+		}
+		byCell, err := d.ListCell(t.Context(), name, "", killTenants+1)
+		if err != nil || int64(len(byCell)) != c.Tenants {
+			t.Errorf("%d tenants are listed by cell, %v; want %d", len(byCell), err, c.Tenants)
+		}
 	}
-	byCell, err := d.ListCell(t.Context(), "eu-1", "", killTenants+1)
-	if err != nil || len(byCell) != len(entries) {
-		t.Errorf("%d tenants are listed by cell, %v; want %d", len(byCell), err, len(entries))
+	if top, err := d.Topology(t.Context(), "eu-1", 1); err != nil || top.Tenants != placed {
+		t.Errorf("the topology has %d tenants, %v; want %d", top.Tenants, err, placed)
 	}
+	verifySlots(t, home, slots)
 	for _, state := range []directory.State{directory.Placing, directory.Active, directory.Suspended, directory.Moving} {
 		if byState, err := d.ListState(t.Context(), state, "", killTenants+1); err != nil || len(byState) != states[state] {
 			t.Errorf("%d tenants are listed as %s, %v; want %d", len(byState), state, err, states[state])
 		}
 	}
+}
+
+var killCells = []string{"eu-1", "us-1"}
+
+// verifySlots holds the records of slots against who has them by the entries.
+func verifySlots(t *testing.T, home directory.Home, slots map[uint64]string) {
+	t.Helper()
+	records, err := home.List(t.Context(), directory.Range{Family: "SLOT", Part: "CELL#eu-1"}, directory.Key{}, killSlots+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	for _, r := range records {
+		var number uint64
+		var body struct{ Tenant string }
+		if _, err := fmt.Sscanf(r.Sort, "SLOT#%d", &number); err != nil {
+			t.Fatalf("%v: %v", r.Key, err)
+		}
+		if err := json.Unmarshal(r.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		if body.Tenant != slots[number] {
+			t.Errorf("slot %d is %q's, and the entry of %q has it", number, body.Tenant, slots[number])
+		}
+		if body.Tenant != "" {
+			taken++
+		}
+	}
+	if taken != len(slots) {
+		t.Errorf("%d slots are taken, and %d tenants have one", taken, len(slots))
+	}
+}
+
+// verifyPast goes through every tenant's history, which no epoch may lack, and returns how often a slot was given
+// back.
+func verifyPast(t *testing.T, path string) (given int) {
+	t.Helper()
+	home, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	d, err := directory.Open(t.Context(), home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := d.List(t.Context(), "", killTenants+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		var last directory.Entry
+		for last.Epoch < e.Epoch {
+			lines, err := d.History(t.Context(), e.Tenant, last.Epoch, 1000)
+			if err != nil || len(lines) == 0 {
+				t.Fatalf("the history of %s ends at %d of %d, %v", e.Tenant, last.Epoch, e.Epoch, err)
+			}
+			for _, l := range lines {
+				if l.After.Epoch != last.Epoch+1 || (l.Before == nil) != (last.Epoch == 0) || l.Before != nil && !reflect.DeepEqual(*l.Before, last) {
+					t.Fatalf("%s: after %+v comes %+v", e.Tenant, last, l)
+				}
+				if last.Slot > 0 && l.After.Slot == 0 {
+					given++
+				}
+				last = l.After
+			}
+		}
+		if !reflect.DeepEqual(last, e) {
+			t.Errorf("the history of %s ends with %+v, and the entry is %+v", e.Tenant, last, e)
+		}
+	}
+	return given
 }
