@@ -127,7 +127,7 @@ func (c *chooser) hopeless(p planPair) (blast.BudgetLine, bool) {
 // prepare says what is searched.
 func (c *chooser) prepare() {
 	f := c.limits.ConcurrentFailures
-	zones := len(c.byZone())
+	zones := len(c.c.Zones) // to which laid deals the shards
 	guess, least := c.guess(zones)
 	s := &planSearch{
 		floor: map[int]int{}, left: max(planWork, 3*c.work(guess)), work: c.work, tried: map[planPair]*planTried{}, guess: guess,
