@@ -48,9 +48,11 @@ type Logged struct {
 	After  Entry  `json:"after"`            // has when (Updated) and the operation
 }
 
-// Create writes the first entry of a tenant, with epoch 1, by one request. ErrExists when there is one,
-// unless this operation wrote it. The cell must be known, and when the topology is not 0 it must be live
-// and have the size class, the pins and the slot; the load is added to the cell's, without regard to headroom: SignUp is for those who look for room.
+// Create writes the first entry of a tenant, with epoch 1: by one request, or after one that reads its slot when
+// it takes one. ErrExists when there is an entry, unless this operation wrote it. The cell must be known, and when
+// the topology is not 0 it must be live and have the size class, the pins and the slot; ErrSlotTaken when that is
+// another's or rests. The load is added to the cell's, without regard to headroom: SignUp is for those who look for
+// room. No shard is told: Residence.Enrol does that.
 func (d *Directory) Create(ctx context.Context, e Entry, c Change) (Entry, error) {
 	t, err := d.slotFor(ctx, Entry{}, e, c.At)
 	if err != nil {
@@ -59,8 +61,10 @@ func (d *Directory) Create(ctx context.Context, e Entry, c Change) (Entry, error
 	return d.replace(ctx, Entry{}, e, c, t)
 }
 
-// Replace changes the entry before, as it was read, into after, with the next epoch, by one request.
-// ErrStale when before stands no longer, unless this operation replaced it.
+// Replace changes the entry before, as it was read, into after, with the next epoch: by one request, or after one
+// that reads the slot when it takes another. ErrStale when before stands no longer, unless this operation replaced
+// it; ErrReused when the operation changed the tenant otherwise, at any time. No shard is told: Residence.Settle
+// does that.
 func (d *Directory) Replace(ctx context.Context, before, after Entry, c Change) (Entry, error) {
 	if before.Epoch == 0 {
 		return Entry{}, fmt.Errorf("change tenant %q: %w: the entry before was never read", after.Tenant, ErrInvalid)
@@ -226,7 +230,7 @@ func (s store) Create(ctx context.Context, e Entry) (Entry, error) {
 	return s.Directory.Create(ctx, e, s.change(e))
 }
 
-// CompareAndSet implements Store. It reads the entry that it replaces, and so takes two requests.
+// CompareAndSet implements Store. It reads the entry that it replaces, and so takes one request more than Replace.
 func (s store) CompareAndSet(ctx context.Context, expect uint64, e Entry) (Entry, error) {
 	if err := Check(e); err != nil {
 		return Entry{}, err

@@ -160,7 +160,7 @@ func (w *reconciler) shard(ctx context.Context, shard string, progress func(Reco
 	}
 }
 
-// entries reads the entries of tenants as of now, by one request; those without have epoch 0.
+// entries reads the entries of tenants as of now, by one Read; those without have epoch 0.
 func (w *reconciler) entries(ctx context.Context, tenants []string) ([]Entry, error) {
 	entries := make([]Entry, len(tenants))
 	if len(tenants) == 0 {

@@ -71,7 +71,7 @@ type seen struct {
 	decided bool // the epoch is taken, by this operation or by another
 }
 
-// look reads what a change depends on beside the entry, by one request: whether its epoch is taken, whether
+// look reads what a change depends on beside the entry, by one Read: whether its epoch is taken, whether
 // the topology that it comes to is live, and whether the slot that it takes is free. It asks nothing when the
 // change comes to neither, unless it is told to.
 func (d *Directory) look(ctx context.Context, before, after Entry, c Change, always bool) (seen, error) {
