@@ -11,7 +11,8 @@ import (
 // Under RendezvousV1 a zone has as many members as every other while it has shards for them, so the shards
 // of a small zone have more than those of a large one. With weights a share is an integral, calculated to
 // nine decimal places. Time grows with the square of a zone's shards, or with their number times that of
-// their different weights where that is more; memory with their number.
+// their different weights where that is more; memory with their number. A zone of 1,000 shards takes some tens
+// of milliseconds, one of MaxShards several seconds.
 func (s Subsets) Shares() []float64 {
 	p := s.placer
 	if p.scheme != RendezvousV1 {

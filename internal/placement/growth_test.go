@@ -119,7 +119,7 @@ func TestGrowthRepeats(t *testing.T) {
 	from, to := subsets(t, RendezvousV1, []byte("k"), heavyZones(), 5), subsets(t, RendezvousV1, []byte("k"), heavier, 5)
 	other := subsets(t, RendezvousV1, []byte("l"), heavier, 5) // another key: all anew
 	want, anew := Grow(from, to), Grow(from, other)
-	for range 200 {
+	for range 50 {
 		if got := Grow(from, to); got != want {
 			t.Fatalf("%+v, then %+v", want, got)
 		}
