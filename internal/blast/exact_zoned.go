@@ -238,12 +238,14 @@ func (z Zoned) Covered(misbehaving int) (float64, error) {
 	if z.u.k > MaxCovered {
 		return 0, fmt.Errorf("%w: covering subsets of %d shards takes too long to calculate, at most %d shards for each tenant do not", ErrModel, z.u.k, MaxCovered)
 	}
-	vectors := z.missed(maxZonedWork / (16 * len(z.zones) * (z.rest + 1)))
+	// No term is above 2^k, and the sum is at least the chance of one subset and of one choice of zones.
+	subsets := z.Subsets().BitLen() + z.choices().BitLen()
+	prec := uint(exactBits + 2*z.u.k + 2*subsets + 2*bits.Len(uint(z.u.k)) + bits.Len(uint(misbehaving)) + len(z.zones))
+	words := int(prec/bits.UintSize) + 1 // of each factor, which a product takes the square of
+	vectors := z.missed(maxZonedWork / (len(z.zones) * (z.rest + 1) * (16 + words*words/4)))
 	if vectors == nil {
 		return 0, fmt.Errorf("%w: covering subsets of %d shards over %d zones takes too long to calculate", ErrModel, z.u.k, len(z.zones))
 	}
-	subsets := z.Subsets().BitLen() + z.choices().BitLen()
-	prec := uint(exactBits + 2*z.u.k + 2*subsets + 2*bits.Len(uint(z.u.k)) + bits.Len(uint(misbehaving)) + len(z.zones))
 	var tables [][]zonedTable
 	for i, zone := range z.zones {
 		if i > 0 && zone == z.zones[i-1] {

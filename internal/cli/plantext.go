@@ -304,7 +304,7 @@ func (t *planText) zones(c *planned) {
 	}
 	t.heading("Zones and growth: %s", strings.Join(parts, ", "))
 	if z.Even {
-		t.line("  every shard has its fair share of the tenants")
+		t.line("  every shard is to have the same share of the tenants")
 	} else {
 		t.line("  %s are unequal, so shards are: %s is to have %.3f times its fair share of the tenants, %s %.3f times", z.unequal(), z.MostShard, z.Most, z.LeastShard, z.Least)
 	}
