@@ -46,6 +46,16 @@ func heldByNobodyWhoLeft(t *testing.T, r rules) {
 	}
 	alone("a hold of a change that lost", "s02")
 
+	// A repetition has those let go that should have long ago, at whichever epoch they hold by now.
+	if err := errors.Join(
+		h.Forget(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "acme", Epoch: 3}),
+		h.Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "acme", Epoch: 3}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	pin("s01", "first", 1)
+	alone("a pin repeated that nobody finished", "s02")
+
 	// Another pins the tenant away, right before the first hold of a pin that then ends.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -54,6 +64,30 @@ func heldByNobodyWhoLeft(t *testing.T, r rules) {
 		t.Error("a pin that came late succeeded")
 	}
 	alone("a pin that came late and ended", "s03")
+}
+
+// A change that loses to another from the same entry has its shards let go, and touches none of the other's.
+func heldByWhoWon(t *testing.T, r rules) {
+	h := directory.NewMemoryHolder()
+	if _, err := directory.NewResidence(r.Directory, h, keys).Enrol(t.Context(), []directory.Entry{entry("acme", directory.Active)}, change("import")); err != nil {
+		t.Fatal(err)
+	}
+	home := &peeking{Home: r.home}
+	d, err := directory.Open(t.Context(), home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home.look = func() { // the loser's shards hold the tenant
+		home.look = nil
+		if _, err := directory.NewResidence(r.Directory, h, keys).Pin(t.Context(), "acme", []string{"s03", "s04"}, 1, change("won")); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err = directory.NewResidence(d, h, keys).Pin(t.Context(), "acme", []string{"s01", "s04"}, 1, change("lost"))
+	wantIs(t, err, directory.ErrStale)
+	if got := holders(t, h, "acme"); !slices.Equal(got, []string{"s03", "s04"}) {
+		t.Errorf("%v hold it, want the winner's s03 and s04", got)
+	}
 }
 
 // slowHolder does things around its first Hold.

@@ -57,6 +57,7 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"HeldFirst", heldFirst},
 		{"HeldAtEveryStep", heldAtEveryStep},
 		{"HeldByNobodyWhoLeft", heldByNobodyWhoLeft},
+		{"HeldByWhoWon", heldByWhoWon},
 		{"EnrolHoldsThoseWhoCome", enrolHolds},
 		{"EnrolSlots", enrolSlots},
 		{"SlotsRestWhateverTheTime", slotsRestWhatever},
