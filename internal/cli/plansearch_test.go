@@ -67,11 +67,15 @@ func TestPlanFindsTheSmallest(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 4))
 	answers := map[bool]int{}
-	for round := range 15 {
+	for round := range 30 {
 		tenants := &strings.Builder{}
 		tenants.WriteString("tenant,load\n")
 		all, largest := 0, 0
-		for i := range 20 + rng.IntN(40) {
+		people := 20 + rng.IntN(40)
+		if round%3 == 2 {
+			people = 6 + rng.IntN(18) // that bounded/v1 has room for
+		}
+		for i := range people {
 			load := 1 + rng.IntN(10)
 			if rng.IntN(10) == 0 {
 				load *= 8
@@ -80,7 +84,11 @@ func TestPlanFindsTheSmallest(t *testing.T) {
 			fmt.Fprintf(tenants, "t%03d,%d\n", i, load)
 		}
 		failed := 1 + rng.IntN(2)
-		budget := fmt.Sprintf("{concurrentFailures: %d, degradedTenants: %d%%, capacityLoss: %d%%, fullyDown: %d%%}", failed, 30+rng.IntN(60), 40+rng.IntN(61), 5*rng.IntN(3))
+		degraded := 30 + rng.IntN(71)
+		if round%5 == 0 {
+			degraded = 100 // and the smallest that is possible at all does
+		}
+		budget := fmt.Sprintf("{concurrentFailures: %d, degradedTenants: %d%%, capacityLoss: %d%%, fullyDown: %d%%}", failed, degraded, 40+rng.IntN(61), 5*rng.IntN(3))
 		scheme, step := "scheme: rendezvous/v1", 3
 		switch round % 3 {
 		case 1:
@@ -89,6 +97,12 @@ func TestPlanFindsTheSmallest(t *testing.T) {
 			scheme = "scheme: bounded/v1, maxShared: 1"
 		}
 		capacity := max(all/8, largest) + rng.IntN(50)
+		if round%2 == 0 { // what is lost decides, and what is possible at all
+			capacity = 2 * all
+		}
+		if round%4 == 1 { // one tenant is too big for a shard
+			capacity = largest * 6 / 10
+		}
 		describe := func(n, k int) string {
 			f := strings.Replace(loose, "perTenant: 2, sizes: {whale: {perTenant: 4}}", fmt.Sprintf("%s, perTenant: %d", scheme, k), 1)
 			f = strings.Replace(f, "{concurrentFailures: 1, degradedTenants: 100%, capacityLoss: 50%, fullyDown: 0%}", budget, 1)
@@ -125,7 +139,7 @@ func TestPlanFindsTheSmallest(t *testing.T) {
 			}
 		}
 	}
-	if answers[true] < 8 {
+	if answers[true] < 20 {
 		t.Errorf("%v", answers)
 	}
 }
