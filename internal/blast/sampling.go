@@ -149,9 +149,9 @@ func hypergeometric(n, k, f int) []float64 {
 
 // bounds is what no failure of f shards exceeds, in the order of a measurement. The capacity lost is a
 // sum over the failed shards, so its bound is reached. Whoever is degraded holds a failed shard; whoever
-// is fully down has lost all of its capacity.
+// is fully down has lost all of its capacity, and has no more shards than fail.
 func (p *Population) bounds(f int) [6]float64 {
-	held := [4][]float64{} // tenants, load, tenants by share, load by share
+	held := [6][]float64{} // tenants, load, tenants by share, load by share, and these of who can be down
 	for i := range held {
 		held[i] = make([]float64, p.shards)
 	}
@@ -162,9 +162,13 @@ func (p *Population) bounds(f int) [6]float64 {
 			held[1][m] += load
 			held[2][m] += tenants / float64(len(g.members))
 			held[3][m] += load / float64(len(g.members))
+			if len(g.members) <= f {
+				held[4][m] += tenants / float64(len(g.members))
+				held[5][m] += load / float64(len(g.members))
+			}
 		}
 	}
-	var most [4]float64
+	var most [6]float64
 	for i, by := range held {
 		slices.Sort(by)
 		for _, v := range by[len(by)-f:] {
@@ -176,5 +180,5 @@ func (p *Population) bounds(f int) [6]float64 {
 		}
 		most[i] = min(all, most[i])
 	}
-	return [6]float64{most[2], most[3], most[0], most[1], most[2], most[3]}
+	return [6]float64{most[4], most[5], most[0], most[1], most[2], most[3]}
 }

@@ -195,6 +195,8 @@ func TestPlanAdvice(t *testing.T) {
 		// All of them may fail.
 		{ExitDone, fleet(16, 2, "budget: {concurrentFailures: 16}"), []string{"kept  whatever 16 of 16 shards fail", "leaves no shard when 16 fail"}, nil},
 		{ExitFound, fleet(17, 2, "budget: {concurrentFailures: 16, fullyDown: 10%}"), []string{"BROKEN  fullyDown"}, nil},
+		// Nobody has all of 18 shards among 17, though the failures are drawn.
+		{ExitFound, fleet(16, 2, "budget: {concurrentFailures: 17, fullyDown: 0%}"), []string{"k = 19 would keep it"}, nil},
 	} {
 		status, out, errw := plan(t, c.fleet, whale.String(), "--cell", "eu-1")
 		if status != c.status {
