@@ -52,7 +52,7 @@ left that is not in step, and when a shard does not answer. That you looked is k
 				if err := d.reach(args[0]); err != nil {
 					return err
 				}
-				shards, err := f.mayHold(ctx, d, args[0])
+				shards, err := f.mayHold(ctx, d, args[0], cmd.Flags().Changed("fleet"))
 				if err != nil {
 					return err
 				}
@@ -81,8 +81,8 @@ left that is not in step, and when a shard does not answer. That you looked is k
 }
 
 // mayHold is the shards of a cell that may hold somebody: those that its topologies name, and those of the fleet
-// when its file is there. It refuses a wrong placement key before anybody is held by it.
-func (f *directoryFlags) mayHold(ctx context.Context, d *desk, cell string) ([]string, error) {
+// when its file is there, or must be. It refuses a wrong placement key before anybody is held by it.
+func (f *directoryFlags) mayHold(ctx context.Context, d *desk, cell string, mustFleet bool) ([]string, error) {
 	named := map[string]bool{}
 	for t, err := range d.topologies(ctx, cell) {
 		if err != nil {
@@ -102,7 +102,7 @@ func (f *directoryFlags) mayHold(ctx context.Context, d *desk, cell string) ([]s
 			return nil, fmt.Errorf("placement key %q of cell %q: %w", t.KeyVersion, cell, err)
 		}
 	}
-	if _, err := os.Stat(f.fleetFile); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(f.fleetFile); errors.Is(err, fs.ErrNotExist) && !mustFleet {
 		return slices.Sorted(maps.Keys(named)), nil
 	}
 	fleet, err := f.loadFleet()
@@ -168,7 +168,7 @@ func (f *directoryFlags) reconcile(cmd *cobra.Command, d *desk, o directory.Reco
 		}
 	}
 	if sum.Left > 0 {
-		return hint(foundf("cell %s: %d findings are left", o.Cell, sum.Left), "pending ones go with --touch, absent ones with --absent while no import runs; the others need their shard to answer")
+		return hint(foundf("cell %s: %s left", o.Cell, count(sum.Left, "finding")), "pending ones go with --touch, absent ones with --absent while no import runs; the others need their shard to answer")
 	}
 	return nil
 }

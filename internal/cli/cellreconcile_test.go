@@ -109,7 +109,7 @@ func TestCellReconcile(t *testing.T) {
 	}
 	code, out, errs := o.run("cell", "reconcile", "eu-1")
 	for _, want := range []string{"ahead\teu-1/s05\tahead\tleft\theld at 9, entry 3\n", " 1 ahead, 0 absent, 0 shards unreachable; 1 left\n"} {
-		if code != ExitFound || !strings.Contains(out, want) || !strings.Contains(errs, "1 finding") {
+		if code != ExitFound || !strings.Contains(out, want) || !strings.Contains(errs, "cell eu-1: 1 finding left") {
 			t.Errorf("status %d, %q is not in\n%s\nstderr %s", code, want, out, errs)
 		}
 	}
@@ -141,6 +141,7 @@ func TestCellReconcileAsksShardsOfTheFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.reconcile(ExitDone)
+	o.refused(ExitUsage, "fleet.yaml", "cell", "reconcile", "eu-1", "--fleet", "fleet.yaml")
 	o.refused(ExitUsage, "s08", "cell", "reconcile", "eu-1", "--shard", "s08")
 }
 
