@@ -397,7 +397,10 @@ func (c *chooser) around(out *planChoice) error {
 		out.Smaller = fmt.Sprintf("n = %d, k = %d %s", best.n, best.k-1, why(planPair{best.n, best.k - 1}))
 	}
 	out.Fewer = fmt.Sprintf("%d shards are the least that are looked at", best.n)
-	if at > 0 && ns[at-1] >= best.k {
+	switch {
+	case at > 0 && ns[at-1] < best.k:
+		out.Fewer = fmt.Sprintf("n = %d is less than k = %d", ns[at-1], best.k)
+	case at > 0:
 		out.Fewer = fmt.Sprintf("n = %d, k = %d %s", ns[at-1], best.k, why(planPair{ns[at-1], best.k}))
 	}
 	out.Worse = worse(out.Now, rows[best])
