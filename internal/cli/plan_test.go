@@ -216,6 +216,15 @@ func TestPlanAdvice(t *testing.T) {
 	}
 }
 
+// A size class that loses more than it may is named: no n and no k of the others mends that.
+func TestPlanNamesTheSizeClass(t *testing.T) {
+	status, out, errw := plan(t, strings.Replace(planFleet, "sizes: {whale: {perTenant: 4}}", "sizes: {tiny: {perTenant: 1}}", 1),
+		"tenant,load,size\na,1,\nb,1,tiny\nc,1,\n", "--cell", "eu-1")
+	if want := "size class tiny has 1 shard for each of its 1 tenant, and who loses 1 of them loses 100.00 %; it needs 2 at least"; status != ExitFound || !strings.Contains(out, want) {
+		t.Errorf("status %d, %s, want %q in\n%s", status, errw, want, out)
+	}
+}
+
 // With one shard for each tenant a failed shard takes down who is on it, all of its capacity lost.
 func TestPlanFullyDown(t *testing.T) {
 	r := planJSON(t, ExitFound, strings.Replace(loose, "perTenant: 2", "perTenant: 1", 1), planTenants(50), "--cell", "eu-1")

@@ -193,13 +193,21 @@ func (m *cellMeasure) zones() error {
 	for slices.ContainsFunc(m.c.Shards, func(s fleet.ShardSpec) bool { return s.ID == fleet.CountedShard(another) }) {
 		another++
 	}
-	for _, zone := range m.c.Zones {
+	zones := slices.Clone(m.c.Zones)
+	if placement.Scheme(m.f.Placement.Scheme) == placement.RendezvousV1 { // which turns from zone to zone, and so to a new one as often
+		for next := 'a'; len(zones) == len(m.c.Zones) && next <= 'z'; next++ {
+			if !slices.Contains(zones, string(next)) {
+				zones = append(zones, string(next))
+			}
+		}
+	}
+	for i, zone := range zones {
 		next, err := m.subsets(append(slices.Clone(m.c.Shards), fleet.ShardSpec{ID: fleet.CountedShard(another), Zone: zone, Weight: 1}))
 		if err != nil { // bounded/v1 takes no such number of shards
 			continue
 		}
 		g := placement.Grow(now, next)
-		out.Growth = append(out.Growth, planGrowth{Zone: zone, Anew: g.Anew, Ideal: g.Ideal, Expected: g.Expected, Extra: g.Extra()})
+		out.Growth = append(out.Growth, planGrowth{Zone: zone, New: i >= len(m.c.Zones), Anew: g.Anew, Ideal: g.Ideal, Expected: g.Expected, Extra: g.Extra()})
 	}
 	return nil
 }

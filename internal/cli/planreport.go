@@ -218,6 +218,7 @@ type planZones struct {
 // planGrowth is what one more shard in a zone moves: places of a tenant, on average.
 type planGrowth struct {
 	Zone     string  `json:"zone"`
+	New      bool    `json:"newZone"` // the cell has no shard there yet
 	Anew     bool    `json:"anew"`
 	Ideal    float64 `json:"ideal"`
 	Expected float64 `json:"expected"`

@@ -318,10 +318,12 @@ func (t *planText) zones(c *planned) {
 			why = ": all subsets are drawn anew"
 		case g.Extra < -1e-9:
 			why = ", since it gets less than its fair share"
+		case g.New && g.Extra > 1e-9:
+			why = ", since a zone gets as many places as the others, however few shards it has: add as many as they have at once"
 		case g.Extra > 1e-9:
 			why = ", the price of unequal " + z.unequal()
 		}
-		t.line("  one more shard in zone %s moves %.4f places of each tenant; with its fair share it would be %.4f: %+.4f%s", g.Zone, g.Expected, g.Ideal, g.Extra, why)
+		t.line("  one more shard in %szone %s moves %.4f places of each tenant; with its fair share it would be %.4f: %+.4f%s", map[bool]string{true: "the new "}[g.New], g.Zone, g.Expected, g.Ideal, g.Extra, why)
 	}
 }
 

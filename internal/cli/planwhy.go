@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"cellwall.dev/cellwall/internal/blast"
@@ -50,6 +51,9 @@ func (c *chooser) never(k int) string {
 	f := c.limits.ConcurrentFailures
 	switch line {
 	case blast.LineCapacityLoss:
+		if why := c.fixedClass(); why != "" {
+			return text + why
+		}
 		text += fmt.Sprintf("who loses %d of %d shards loses %s", min(f, k), k, percentage(float64(min(f, k))/float64(k)))
 	case blast.LineCapacity:
 		for i, class := range c.classes {
@@ -66,6 +70,31 @@ func (c *chooser) never(k int) string {
 		text += fmt.Sprintf("%s is broken on average over all failures already", line)
 	}
 	return text + c.larger(k)
+}
+
+// fixedClass names a size class of the fleet that loses more than it may, whatever k the others have.
+func (c *chooser) fixedClass() string {
+	f := c.limits.ConcurrentFailures
+	for i, class := range c.classes {
+		size := class.PerTenant
+		if size == 0 { // it has the k that is looked for
+			continue
+		}
+		lost := func(size int) float64 { return float64(min(f, size)) / float64(size) }
+		kept := func(size int) bool { // a budget has two decimals of a per cent
+			return math.Round(lost(size)*1e4) <= math.Round(c.limits.CapacityLoss*1e4)
+		}
+		if kept(size) {
+			continue
+		}
+		enough := size
+		for !kept(enough) && enough < planMostShards {
+			enough++
+		}
+		return fmt.Sprintf("size class %s has %s for each of its %s, and who loses %d of them loses %s; it needs %d at least, whatever the others have",
+			quote(c.in.tenants.size(c.largest[i])), count(size, "shard"), count(class.Tenants, "tenant"), min(f, size), percentage(lost(size)), enough)
+	}
+	return ""
 }
 
 // least says which k would be enough for the largest of a class.
