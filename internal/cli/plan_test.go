@@ -183,7 +183,7 @@ func TestPlanAdvice(t *testing.T) {
 		want, cannot []string
 	}{
 		{ExitFound, fleet(12, 2, ""), []string{
-			"n = 18, k = 3 would keep it (now n = 12, k = 2)", "no n up to 510 at k = 2 keeps it: tenant whale alone is 150.00 %", "k = 3 would carry it",
+			"n = 18, k = 3 would keep it (now n = 12, k = 2)", "no n up to 999 at k = 2 keeps it: tenant whale alone is 150.00 %", "k = 3 would carry it",
 			"not set: degradedTenants (now 22.16 %), capacityLoss (now 50.00 %), fullyDown (now 0.00 %)",
 		}, []string{"equal loads", "about"}},
 		{ExitDone, fleet(12, 3, ""), []string{

@@ -14,7 +14,7 @@ import (
 const (
 	planTopTenants = 20
 	planTooBig     = 100
-	planMostShards = 512 // that a choice may have
+	planMostShards = 1000 // that a choice may have, as many as a cell of a fleet
 )
 
 // planSampling is for failures of which there are too many to measure each.
