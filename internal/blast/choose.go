@@ -64,9 +64,6 @@ type ChoiceRow struct {
 
 	// ZoneLoss is the most of its capacity that a tenant loses with a whole zone.
 	ZoneLoss float64
-	// MaxShared is the least number of shared shards to which bounded/v1 could hold any two of the
-	// tenants with this n and k; -1 when it has no place for them, or k = 1.
-	MaxShared int
 }
 
 // Choice is the smallest n, and for it the smallest k, that keep a budget.
@@ -214,7 +211,6 @@ func (c *chooser) row(n, k int) ChoiceRow {
 		Identical:   identical,
 		Covered:     identical * float64(c.in.Tenants-1),
 		ZoneLoss:    float64((k+c.in.Zones-1)/c.in.Zones) / float64(k),
-		MaxShared:   chooseShared(n, k, c.in.Tenants),
 	}
 	if c.loadKnown() {
 		row.Expected.Utilisation = c.in.Load * (1 - row.Expected.FullyDown) / float64(n-f) / c.in.Capacity
@@ -222,21 +218,6 @@ func (c *chooser) row(n, k int) ChoiceRow {
 	}
 	row.Broken = c.in.Budget.Check(row.Bound)
 	return row
-}
-
-// chooseShared is a row's MaxShared: the least t with q^(t+1) places for the tenants.
-func chooseShared(n, k, tenants int) int {
-	q := exactField(n/k, k)
-	if q == 0 || k == 1 {
-		return -1
-	}
-	places := 1
-	for shared := range k {
-		if places *= q; places >= tenants { // no overflow: q is at most 2^16, places less than 2^31 before
-			return shared
-		}
-	}
-	return -1
 }
 
 func (c *chooser) loadKnown() bool { return c.in.Load > 0 && c.in.Capacity > 0 }

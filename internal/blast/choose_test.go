@@ -438,24 +438,6 @@ func TestChooseWholeTenants(t *testing.T) {
 	}
 }
 
-// MaxShared, by the capacity of bounded/v1.
-func TestChooseShared(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 200).Draw(t, "shards")
-		k := rapid.IntRange(1, min(n, 8)).Draw(t, "k")
-		tenants := rapid.OneOf(rapid.IntRange(1, 500), rapid.IntRange(1, MaxTenants)).Draw(t, "tenants")
-		want := -1
-		for shared := k - 1; shared >= 0 && k > 1; shared-- {
-			if c := exactMust[SharedCapacity](t)(exactModel(t, n, k).Capacity(shared)); c.Places.Cmp(big.NewInt(int64(tenants))) >= 0 {
-				want = shared
-			}
-		}
-		if got := chooseShared(n, k, tenants); got != want {
-			t.Fatalf("%d, want %d", got, want)
-		}
-	})
-}
-
 func ExampleChoose() {
 	choice, err := Choose(ChooseInput{
 		Budget:  LossBudget{ConcurrentFailures: 1, DegradedTenants: 0.15, CapacityLoss: 0.5, FullyDown: 0},

@@ -8,8 +8,9 @@ import (
 // SharedCapacity is how many tenants can have subsets of k of n shards of which no two share more than
 // t: what bounded/v1 places, and what is possible at all.
 type SharedCapacity struct {
-	// Field is bounded/v1's q, the shards of each of its k stripes: the largest prime power with
-	// k <= q <= n/k. 0 when there is none, so that bounded/v1 cannot place.
+	// Field is bounded/v1's q, the shards of each of k stripes: the largest prime power with
+	// k <= q <= n/k. 0 when there is none, so that bounded/v1 cannot place. It takes k·q shards exactly,
+	// and where k does not fit the number of zones more stripes than k.
 	Field int
 	// Places is bounded/v1's capacity, q^(t+1), the words of a Reed-Solomon code (I. S. Reed and
 	// G. Solomon, "Polynomial codes over certain finite fields", J. SIAM 8(2), 1960). 0 without a field.

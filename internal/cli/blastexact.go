@@ -292,6 +292,9 @@ func (r *exactReport) print(t *planText) {
 			t.line("  bounded/v1 cannot place on %d shards with k = %d: it needs k stripes of q shards, q a prime power of at least k", r.Shards, r.PerTenant)
 		} else {
 			t.line("  bounded/v1 places %s, on %d stripes of %d", room.Bounded, r.PerTenant, room.Field)
+			if used := r.PerTenant * room.Field; used < r.Shards {
+				t.line("  it takes those %d shards, not %d: their number is to be that of the stripes times q", used, r.Shards)
+			}
 		}
 		t.line("  no placement with one shard in each of %d stripes has room for more than %s, and none at all for more than %s", r.PerTenant, room.Striped, room.Any)
 	}
