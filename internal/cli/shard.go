@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/placement"
 )
 
 func shardCommand(a *app) *cobra.Command {
@@ -30,8 +33,9 @@ func shardTenants(f *directoryFlags) *cobra.Command {
 		Use:   "tenants CELL/SHARD",
 		Short: "List the tenants that a shard holds, and so whom it affects",
 		Long: `List the tenants that a shard holds, by what its own store says, and so whom it affects when it fails. The
-epoch is that since which it holds the tenant. With --json each line is an object. This is for operators, and that you
-looked is kept in the record that tenant history --operator prints.`,
+epoch is that since which it holds the tenant. A number stands for the id that a fleet with a count of shards gives:
+eu-1/7 is eu-1/s07, unless a shard has the id 7. With --json each line is an object. This is for operators, and that
+you looked is kept in the record that tenant history --operator prints.`,
 		Example: "  cellwall shard tenants eu-1/s07",
 		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,19 +48,24 @@ looked is kept in the record that tenant history --operator prints.`,
 				if _, err := d.Cell(ctx, cell); err != nil {
 					return err
 				}
-				known := false
+				counted := numberedShard(shard)
+				known, byNumber := false, false
 				for t, err := range d.topologies(ctx, cell) {
 					if err != nil {
 						return err
 					}
 					for _, s := range t.Shards {
 						known = known || s.ID == shard
+						byNumber = byNumber || s.ID == counted
 					}
+				}
+				if !known && byNumber {
+					known, shard = true, counted
 				}
 				if !known {
 					return hint(usagef("no topology of cell %q names shard %q", cell, shard), "cellwall topology show %s VERSION lists its shards", quote(cell))
 				}
-				if err := d.noteListing(ctx, "shard tenants", args[0]); err != nil {
+				if err := d.noteListing(ctx, "shard tenants", cell+"/"+shard); err != nil {
 					return err
 				}
 				out := bufio.NewWriter(f.out)
@@ -66,7 +75,7 @@ looked is kept in the record that tenant history --operator prints.`,
 				for after := ""; ; {
 					list, err := d.holder.Holdings(ctx, cell, shard, after, page)
 					if err != nil {
-						return fmt.Errorf("ask shard %s: %w", args[0], err)
+						return fmt.Errorf("ask shard %s/%s: %w", cell, shard, err)
 					}
 					for _, h := range list {
 						if err := printHolding(out, lines, h, asJSON); err != nil {
@@ -83,6 +92,15 @@ looked is kept in the record that tenant history --operator prints.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd
+}
+
+// numberedShard is the id that a count of shards gives the shard of that number, "" when it is none.
+func numberedShard(number string) string {
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > placement.MaxShards {
+		return ""
+	}
+	return fleet.CountedShard(n - 1)
 }
 
 func printHolding(out *bufio.Writer, lines *json.Encoder, h directory.Holding, asJSON bool) error {

@@ -232,12 +232,14 @@ func TestShardTenants(t *testing.T) {
 		o.must("tenant", "add", id)
 		o.must("tenant", "pin", id, "s01")
 	}
-	if out := o.must("shard", "tenants", "eu-1/s01"); strings.Count(out, "\n") != 3 || !strings.HasPrefix(out, "t0\t") {
-		t.Errorf("stdout %q", out)
+	for _, shard := range []string{"eu-1/s01", "eu-1/1", "eu-1/01"} {
+		if out := o.must("shard", "tenants", shard); strings.Count(out, "\n") != 3 || !strings.HasPrefix(out, "t0\t") {
+			t.Errorf("%s: stdout %q", shard, out)
+		}
 	}
 	for words, shard := range map[string]string{
 		"write CELL/SHARD": "eu-1", "write CELL/SHARD ": "/s01", "write CELL/SHARD  ": "eu-1/",
-		`names shard "s99"`: "eu-1/s99", "does not know this cell": "eu-9/s01",
+		`names shard "s99"`: "eu-1/s99", `names shard "99"`: "eu-1/99", `names shard "0"`: "eu-1/0", "does not know this cell": "eu-9/s01",
 	} {
 		o.refused(ExitUsage, strings.TrimSpace(words), "shard", "tenants", shard)
 	}
