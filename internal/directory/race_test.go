@@ -1,0 +1,5 @@
+//go:build race
+
+package directory_test
+
+const underRace = true
