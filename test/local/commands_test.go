@@ -23,7 +23,7 @@ func TestTheCommandsTellOneStory(t *testing.T) {
 	c.refused(2, "want one of s01, s02, s03, s04", "traffic", "--break", "s99")
 	c.refused(2, "at least 4", "traffic", "--break", "s01", "--rounds", "3")
 	c.refused(2, "10m", "break", "s01", "--for", "11m")
-	c.refused(2, "1 to 128 bytes", "token", "")
+	c.refused(2, "is empty", "token", "")
 
 	// What up says to try works as it stands.
 	out := c.must("status")

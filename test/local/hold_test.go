@@ -222,7 +222,7 @@ func TestPinsUnderTraffic(t *testing.T) {
 		})
 	}
 	for i := range pins {
-		c.pin(tenant, fmt.Sprintf("s%02d", i%4+1))
+		c.pin(tenant, fmt.Sprintf("s%02d", (i+1)%4+1))
 	}
 	close(ended)
 	wg.Wait()
