@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
@@ -158,8 +159,14 @@ func (e *Emulator) Config(t testing.TB, account, region string) aws.Config {
 		Region:       region,
 		BaseEndpoint: aws.String(e.url),
 		Credentials:  credentials.NewStaticCredentialsProvider(c.AccessKeyID, c.SecretAccessKey, c.SessionToken),
+		HTTPClient:   few,
 	}
 }
+
+// few opens no more connections than the emulator takes at a time on a busy machine: it resets others.
+var few = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+	t.MaxConnsPerHost, t.MaxIdleConnsPerHost = 64, 64
+})
 
 // Environ is the environment of a program that uses AWS in an account and region: this process's, but
 // with nothing of AWS in it that is not the emulator's.
