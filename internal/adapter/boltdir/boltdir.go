@@ -147,6 +147,9 @@ func (d *Dir) Read(ctx context.Context, _ directory.Consistency, keys ...directo
 			if records[i], err = get(tx, k); err != nil {
 				return err
 			}
+			if len(keys) > 1 { // a look-up of one tenant is no way through the file
+				d.pages.Touched(tx, 1)
+			}
 		}
 		return nil
 	})
