@@ -87,6 +87,7 @@ func (s *serving) answer(a attempt) *Response {
 			Status: a.resp.Status,
 			Header: forClient(a.resp.Header, s.req.Method, a.resp.Status),
 			Body:   a.resp.Body,
+			Stream: a.resp.Stream,
 		}
 	case errors.Is(a.err, ErrTooLarge):
 		return s.refuse(http.StatusRequestEntityTooLarge, "the request is larger than this route carries", a.err)

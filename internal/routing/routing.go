@@ -22,6 +22,7 @@ package routing
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -38,6 +39,10 @@ type Request struct {
 	RawQuery string // without the question mark
 	Header   http.Header
 	Body     []byte
+
+	// Stream says that the way back to the client takes an answer while it is being made. A transport may then
+	// answer with Response.Stream; without it, never.
+	Stream bool
 }
 
 // Response is a shard's answer, or the engine's own when no shard could give one.
@@ -45,6 +50,11 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	// Stream is the body where it is not nil, of unknown length, and Body is empty. Who gets the response reads
+	// it to its end and closes it. A Read that fails with anything but io.EOF means that the shard did not end
+	// its answer: the request was executed, perhaps in part, and is never sent again.
+	Stream io.ReadCloser
 }
 
 // Call is what a shard is told beside the request: on whose behalf, and at which epoch. The request that
