@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
 	"cellwall.dev/cellwall/internal/routing"
@@ -76,8 +77,12 @@ func TestALateWriteUndoesNothing(t *testing.T) {
 			Operation: "test", Pins: []string{"s02", "s01"}}); err != nil {
 			t.Fatal(err)
 		}
+		entries, err := dircache.New(dircache.Config{Cell: "eu-1", Directory: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
 		engine, err := routing.New(routing.Config{
-			Cell: "eu-1", Directory: dir, Topologies: dir, Keys: func(context.Context, string, string) ([]byte, error) { return []byte("test key"), nil },
+			Cell: "eu-1", Entries: entries, Topologies: dir, Keys: func(context.Context, string, string) ([]byte, error) { return []byte("test key"), nil },
 			Routes: []routing.Route{{Path: "/*", Via: routing.ViaLambda}},
 			Transports: map[string]routing.Transport{routing.ViaLambda: inProcess{
 				"s01": service("s01", &slowOnce{Items: store}), "s02": service("s02", store),

@@ -12,6 +12,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
 	"cellwall.dev/cellwall/internal/adapter/shardhttp"
 	"cellwall.dev/cellwall/internal/adapter/tokenverify"
+	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
@@ -100,8 +101,12 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 		return "", fmt.Errorf("no process serves shard %q", shard)
 	}, http.Header{shardkit.HeaderSecret: {s.WorkerSecret}})
 	served := &lookup{home: home}
+	entries, err := dircache.New(dircache.Config{Cell: s.Plan.Cell, Directory: served})
+	if err != nil {
+		return nil, err
+	}
 	engine, err := routing.New(routing.Config{
-		Cell: s.Plan.Cell, Directory: served, Topologies: served, Keys: keys, Routes: s.Plan.Routes,
+		Cell: s.Plan.Cell, Entries: entries, Topologies: served, Keys: keys, Routes: s.Plan.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaHTTP:   workers,
 			routing.ViaLambda: workers, // the worker's HTTP main does what its Lambda main does
@@ -126,7 +131,7 @@ type lookup struct {
 	dir  atomic.Pointer[directory.Directory]
 }
 
-// Get implements routing.Directory.
+// Get implements dircache.Directory.
 func (l *lookup) Get(ctx context.Context, tenant string) (directory.Entry, error) {
 	d, err := l.open(ctx)
 	if err != nil {

@@ -157,7 +157,7 @@ type trial struct {
 // trialTopologies are two versions of one cell; the second lacks two shards of the first and has another.
 var trialTopologies = published{1: topology(1, eight...), 2: topology(2, append([]string{"s09"}, eight[2:]...)...)}
 
-func newTrial(t *rapid.T, dir Directory) *trial {
+func newTrial(t *rapid.T, dir getter) *trial {
 	tr := &trial{fates: map[string]fate{}}
 	c := testConfig(dir, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
 		tr.mu.Lock()

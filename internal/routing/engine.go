@@ -12,23 +12,18 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// Config is what an Engine is made of. All but the last five fields are needed.
+// Config is what an Engine is made of. All but the last four fields are needed.
 type Config struct {
 	Cell       string               // the cell that this router belongs to
-	Directory  Directory            // consistent; asked for every request, or when the replica will not do
-	Topologies Topologies           // asked once for each version that an entry names, after the replica
+	Entries    Entries              // asked for every request
+	Topologies Topologies           // asked once for each version that an entry names
 	Keys       directory.Keys       // asked once for each topology that computes a subset
 	Routes     []Route              // the first that matches wins
 	Transports map[string]Transport // by Route.Via
 	Timeout    time.Duration        // for one request, both attempts together
 
-	// Replica is asked first where it is not nil, as in a region that is not the directory's home. See the
-	// package's rules for what its word is good for.
-	Replica Replica
-
-	// LookUp is the time for one reading of an entry, of a topology or of a key, 1 s by default. A directory
-	// that hangs must not hold what other requests wait for. A replica and its home have that time each for an
-	// entry, and together for a topology.
+	// LookUp is the time for one reading of a topology or of a key, 1 s by default. A directory that hangs
+	// must not hold what other requests wait for. Entries look to their time themselves.
 	LookUp time.Duration
 
 	Now     func() time.Time // default time.Now
@@ -48,7 +43,7 @@ type Outcome struct {
 	Attempts []Attempt
 	Err      error // why the engine itself refused or gave up; nil when a shard's answer was passed on
 
-	// MayBeStale says that the tenant's entry was a replica's word, which the home region did not confirm.
+	// MayBeStale is Known.Stale of the tenant's entry.
 	MayBeStale bool
 	// ReplicaErr and HomeErr are why the replica, or the home region behind it, did not answer when it was
 	// asked for the entry.
@@ -82,8 +77,8 @@ func New(c Config) (*Engine, error) {
 			return nil, fmt.Errorf("routes go via %s, for which there is no transport", r.via)
 		}
 	}
-	if c.Cell == "" || c.Directory == nil || c.Topologies == nil || c.Keys == nil || c.Timeout <= 0 {
-		return nil, errors.New("a router needs a cell, a directory, topologies, placement keys and a time limit")
+	if c.Cell == "" || c.Entries == nil || c.Topologies == nil || c.Keys == nil || c.Timeout <= 0 {
+		return nil, errors.New("a router needs a cell, entries, topologies, placement keys and a time limit")
 	}
 	if c.LookUp < 0 {
 		return nil, fmt.Errorf("%v to look a tenant up: want more than nothing", c.LookUp)
@@ -163,7 +158,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 	order = order[1:]
 	if first.misdirected() {
 		// The shard knows better where the tenant lives. Only a higher epoch is news.
-		if fresh, err := s.follow(ctx); err == nil && fresh.Epoch > entry.Epoch {
+		if fresh, err := s.follow(ctx, entry.Epoch); err == nil && fresh.Epoch > entry.Epoch {
 			if refusal = s.admit(fresh); refusal != nil {
 				return refusal
 			}
@@ -181,7 +176,7 @@ func (s *serving) serve(ctx context.Context) *Response {
 
 // look reads the tenant's entry, and refuses whoever is not served here.
 func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
-	entry, err := s.entry(ctx)
+	entry, err := s.note(s.config.Entries.Entry(ctx, s.out.Tenant))
 	switch {
 	case errors.Is(err, directory.ErrNotFound):
 		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here", err)
@@ -189,6 +184,23 @@ func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
 		return entry, s.refuse(http.StatusServiceUnavailable, "the tenant could not be looked up; nothing was done", err).retryAfter(1)
 	}
 	return entry, s.admit(entry)
+}
+
+// follow reads the entry anew after a shard refused the tenant at the epoch than.
+func (s *serving) follow(ctx context.Context, than uint64) (directory.Entry, error) {
+	return s.note(s.config.Entries.Fresh(ctx, s.out.Tenant, than))
+}
+
+// note remembers for the operators how an entry came to be known.
+func (s *serving) note(k Known, err error) (directory.Entry, error) {
+	s.out.MayBeStale = k.Stale
+	if k.ReplicaErr != nil {
+		s.out.ReplicaErr = k.ReplicaErr
+	}
+	if k.HomeErr != nil {
+		s.out.HomeErr = k.HomeErr
+	}
+	return k.Entry, err
 }
 
 // admit says whether a tenant with this entry is served here; nil when it is.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +25,24 @@ func (s sender) Send(ctx context.Context, call Call, req *Request) (*Response, e
 	return s(ctx, call, req)
 }
 
-// fixed is a Directory of entries that tests write directly.
+// getter is a directory that is asked each time.
+type getter interface {
+	Get(ctx context.Context, tenant string) (directory.Entry, error)
+}
+
+// uncached is Entries that remember nothing.
+type uncached struct{ getter }
+
+func (u uncached) Entry(ctx context.Context, tenant string) (Known, error) {
+	e, err := u.Get(ctx, tenant)
+	return Known{Entry: e}, err
+}
+
+func (u uncached) Fresh(ctx context.Context, tenant string, _ uint64) (Known, error) {
+	return u.Entry(ctx, tenant)
+}
+
+// fixed is a getter of entries that tests write directly.
 type fixed map[string]directory.Entry
 
 func (f fixed) Get(_ context.Context, tenant string) (directory.Entry, error) {
@@ -37,7 +53,7 @@ func (f fixed) Get(_ context.Context, tenant string) (directory.Entry, error) {
 	return e, nil
 }
 
-// lookup is a Directory made of a function.
+// lookup is a getter made of a function.
 type lookup func(tenant string) (directory.Entry, error)
 
 func (l lookup) Get(_ context.Context, tenant string) (directory.Entry, error) { return l(tenant) }
@@ -94,9 +110,9 @@ func computed(t testing.TB, top directory.Topology, e directory.Entry) []string 
 }
 
 // testConfig is a cell of eight shards in which everything goes to one transport.
-func testConfig(dir Directory, transport Transport) Config {
+func testConfig(dir getter, transport Transport) Config {
 	return Config{
-		Cell: "eu-1", Directory: dir, Topologies: published{1: topology(1, eight...)}, Keys: testKey,
+		Cell: "eu-1", Entries: uncached{dir}, Topologies: published{1: topology(1, eight...)}, Keys: testKey,
 		Routes:     []Route{{Path: "/*", Via: ViaLambda}},
 		Transports: map[string]Transport{ViaLambda: transport},
 		Timeout:    5 * time.Second,
@@ -230,45 +246,6 @@ func TestDirectoryDown(t *testing.T) {
 	}
 }
 
-// hanging is a Directory that answers when it is told to stop, from its nth reading on.
-type hanging struct {
-	fixed
-	n     int
-	reads int
-}
-
-func (h *hanging) Get(ctx context.Context, tenant string) (directory.Entry, error) {
-	if h.reads++; h.reads >= h.n {
-		<-ctx.Done()
-		return directory.Entry{}, ctx.Err()
-	}
-	return h.fixed.Get(ctx, tenant)
-}
-
-// TestDirectoryHangs: it costs a request one look-up's time, at the first reading and at that after a 421.
-func TestDirectoryHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, limit := range []time.Duration{0, 300 * time.Millisecond} {
-			for n := range 2 {
-				c := testConfig(&hanging{fixed: fixed{"acme": pinned("acme", "s01")}, n: n + 1}, sender(func(context.Context, Call, *Request) (*Response, error) {
-					return &Response{Status: http.StatusMisdirectedRequest}, nil
-				}))
-				c.LookUp = limit
-				start := time.Now()
-				resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x"))
-				want := limit
-				if want == 0 {
-					want = time.Second
-				}
-				if took := time.Since(start); took != want { // by the bubble's clock
-					t.Errorf("limit %v, reading %d: the request took %v", limit, n+1, took)
-				}
-				wantProblem(t, resp, 503)
-			}
-		}
-	})
-}
-
 func TestMovingTenantIsRead(t *testing.T) {
 	moving := pinned("acme", "s01")
 	moving.State = directory.Moving
@@ -363,7 +340,7 @@ func TestUnknownPinIsPassedOver(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	tests := map[string]func(*Config){
 		"no cell":           func(c *Config) { c.Cell = "" },
-		"no directory":      func(c *Config) { c.Directory = nil },
+		"no entries":        func(c *Config) { c.Entries = nil },
 		"no time":           func(c *Config) { c.Timeout = 0 },
 		"negative time":     func(c *Config) { c.LookUp = -1 },
 		"no topologies":     func(c *Config) { c.Topologies = nil },

@@ -18,7 +18,7 @@ type places struct {
 
 func newPlaces(c Config) places {
 	topologies := newVersions(c.LookUp, c.Now, func(ctx context.Context, version uint64) (*directory.Topology, error) {
-		t, err := c.topology(ctx, version)
+		t, err := c.Topologies.Topology(ctx, c.Cell, version)
 		if err != nil {
 			return nil, err
 		}

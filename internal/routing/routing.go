@@ -11,10 +11,8 @@
 //  3. Health orders the members and never removes one.
 //  4. A request is sent at most twice, the second time to another member, and only when its method is
 //     idempotent (RFC 9110, section 9.2.2) and its way no queue, or the first attempt provably had no effect.
-//  5. Of what a replica of the directory says, only a tenant that is served here, or suspended, is taken as
-//     it is. Before the engine refuses a tenant that the replica does not know or sees in another cell, one
-//     that is placing or moving, one that a shard refused, or one whose topology the replica does not have,
-//     it asks the home region. While that does not answer, the replica's word stands, and is marked.
+//  5. What Entries knows of a tenant is enough to serve it. After a shard refused it, the directory is asked
+//     anew, once, and only a higher epoch is believed.
 //  6. Nothing that a client sends reaches a shard under a cellwall-* header, and no answer tells a client
 //     which shard gave it.
 package routing
@@ -24,6 +22,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
 )
@@ -79,10 +78,26 @@ var ErrNotSent = errors.New("request was not sent")
 // ErrTooLarge marks a request that is larger than its transport carries.
 var ErrTooLarge = errors.New("request is too large")
 
-// Directory is what the engine needs of the directory. directory.ErrNotFound when it does not know the
-// tenant; any other error says that it did not answer.
-type Directory interface {
-	Get(ctx context.Context, tenant string) (directory.Entry, error)
+// Entries is what the engine needs of the directory: what is known of tenants, and at what cost it is known.
+// What Known says beside the entry holds of an error, too. Both methods end in a bounded time of their own.
+type Entries interface {
+	// Entry returns what is known of a tenant: remembered, near, or read. directory.ErrNotFound when the tenant
+	// is known not to exist; any other error says that nobody knows.
+	Entry(ctx context.Context, tenant string) (Known, error)
+	// Fresh reads the entry consistently, after a shard refused the tenant at the epoch than, or before a refusal
+	// that a stale answer may have caused. The epoch that it returns may be than or lower: that is no news.
+	Fresh(ctx context.Context, tenant string, than uint64) (Known, error)
+}
+
+// Known is an entry and how it came to be known. Nobody may change its Pins.
+type Known struct {
+	directory.Entry
+	Age time.Duration // since the directory said so
+	// Stale says that the entry is older than its time to live, because the directory does not answer, or a
+	// replica's word, which the home region did not confirm.
+	Stale bool
+	// ReplicaErr and HomeErr are why the replica, or the directory itself, did not answer when it was asked.
+	ReplicaErr, HomeErr error
 }
 
 // Topologies is what the engine needs to know of how its cell places tenants. A version that is there never
@@ -90,10 +105,4 @@ type Directory interface {
 // none.
 type Topologies interface {
 	Topology(ctx context.Context, cell string, version uint64) (directory.Topology, error)
-}
-
-// Replica is a copy of the directory and of the topologies that is near and may be behind.
-type Replica interface {
-	Directory
-	Topologies
 }

@@ -23,6 +23,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/shardhttp"
 	"cellwall.dev/cellwall/internal/adapter/shardlambda"
 	"cellwall.dev/cellwall/internal/adapter/shardqueue"
+	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/handler"
@@ -56,16 +57,24 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, replica, err := openDirectory(ctx, settings, env)
+	home, near, err := openDirectory(ctx, settings, env)
+	if err != nil {
+		return nil, err
+	}
+	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home}
+	if near != nil {
+		topologies = dircache.Topologies(near, home, dircache.LookUp)
+		entryConfig.Replica = near
+	}
+	entries, err := dircache.New(entryConfig)
 	if err != nil {
 		return nil, err
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	engine, err := routing.New(routing.Config{
 		Cell:       env.Cell,
-		Directory:  entries,
-		Topologies: entries,
-		Replica:    replica,
+		Entries:    entries,
+		Topologies: topologies,
 		Keys:       func(ctx context.Context, _, version string) ([]byte, error) { return keys.Key(ctx, version) },
 		Routes:     env.Routes,
 		Transports: map[string]routing.Transport{
@@ -87,7 +96,7 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 
 // openDirectory opens the directory and, where the table that is read is one, the replica of it. Reading an
 // entry or a topology is one GetItem, which is all that the router's role may do.
-func openDirectory(ctx context.Context, settings aws.Config, env routerenv.Environment) (*directory.Directory, routing.Replica, error) {
+func openDirectory(ctx context.Context, settings aws.Config, env routerenv.Environment) (*directory.Directory, *directory.Nearby, error) {
 	table := func(name, region string) *dynamodir.Table {
 		return dynamodir.New(dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region }), name)
 	}
@@ -104,5 +113,6 @@ func openDirectory(ctx context.Context, settings aws.Config, env routerenv.Envir
 	if err != nil {
 		return nil, nil, err
 	}
-	return d, d.Nearby(), nil
+	nearby := d.Nearby()
+	return d, &nearby, nil
 }

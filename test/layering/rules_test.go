@@ -21,6 +21,7 @@ var levels = map[string]level{
 	"internal/fleet":     domain,
 	"internal/directory": domain,
 	"internal/routing":   domain,
+	"internal/dircache":  domain,
 	"internal/audit":     domain,
 	"internal/rollout":   domain,
 	"internal/move":      domain,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/adapter/shardhttp"
+	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/localcell"
 	"cellwall.dev/cellwall/internal/routing"
@@ -108,7 +109,7 @@ func (c *cell) aTenant() string {
 
 // late is a directory that answers once as it was, as a router's cache does.
 type late struct {
-	routing.Directory
+	dircache.Directory
 	was  *directory.Entry
 	asks int
 }
@@ -163,8 +164,12 @@ func TestAPinnedTenantLeavesItsShard(t *testing.T) {
 
 	from := &late{Directory: c.entries(), was: &before}
 	var outcome routing.Outcome
+	entries, err := dircache.New(dircache.Config{Cell: "eu-canary", Directory: from})
+	if err != nil {
+		t.Fatal(err)
+	}
 	engine, err := routing.New(routing.Config{
-		Cell: "eu-canary", Directory: from, Topologies: c.entries(),
+		Cell: "eu-canary", Entries: entries, Topologies: c.entries(),
 		Keys:       func(_ context.Context, cell, version string) ([]byte, error) { return c.dir().Key(cell, version) },
 		Routes:     []routing.Route{{Path: "/*", Via: routing.ViaHTTP}},
 		Transports: map[string]routing.Transport{routing.ViaHTTP: c.workers()}, Timeout: 10 * time.Second,

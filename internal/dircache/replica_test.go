@@ -1,4 +1,4 @@
-package routing
+package dircache_test
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 // region is the directory of one region: entries, topologies, or nothing while it is down. It counts what it
@@ -49,9 +51,9 @@ func (r *region) fails(ctx context.Context) error {
 
 // holders is a Transport on which a tenant is held by one shard at one epoch.
 func holders(shard string, epoch uint64) sender {
-	return func(_ context.Context, call Call, _ *Request) (*Response, error) {
+	return func(_ context.Context, call routing.Call, _ *routing.Request) (*routing.Response, error) {
 		if call.Shard != shard || call.Epoch != epoch {
-			return &Response{Status: http.StatusMisdirectedRequest}, nil
+			return &routing.Response{Status: http.StatusMisdirectedRequest}, nil
 		}
 		return ok(call.Shard), nil
 	}
@@ -124,15 +126,14 @@ func TestReplicaFirst(t *testing.T) {
 
 			shards := test.shards
 			if shards == nil {
-				shards = func(context.Context, Call, *Request) (*Response, error) {
+				shards = func(context.Context, routing.Call, *routing.Request) (*routing.Response, error) {
 					t.Error("a shard was asked")
 					return ok(""), nil
 				}
 			}
-			c := testConfig(home, shards)
-			c.Replica = near
-			var seen Outcome
-			c.Observe = func(o Outcome) { seen = o }
+			c := testConfig(newCache(t, dircache.Config{Directory: home, Replica: near}), shards)
+			var seen routing.Outcome
+			c.Observe = func(o routing.Outcome) { seen = o }
 			req := get("/x")
 			if test.method != "" {
 				req.Method = test.method
@@ -163,14 +164,14 @@ func TestTheReplicaCatchesUp(t *testing.T) {
 	near := &region{fixed: fixed{"acme": pinned("acme", "s01")}, published: published{1: topology(1, eight...)}}
 	home := &region{down: errors.New("inside: no route to host")}
 	shards := holders("s05", 8)
-	c := testConfig(home, sender(func(ctx context.Context, call Call, req *Request) (*Response, error) {
+	c := testConfig(newCache(t, dircache.Config{Directory: home, Replica: near}), sender(func(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
 		near.fixed["acme"] = moved
 		return shards(ctx, call, req)
 	}))
-	c.Replica, c.Topologies = near, home
-	var seen Outcome
-	c.Observe = func(o Outcome) { seen = o }
-	resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/x"})
+	c.Topologies = dircache.Topologies(near, home, dircache.LookUp)
+	var seen routing.Outcome
+	c.Observe = func(o routing.Outcome) { seen = o }
+	resp := newEngine(t, c).Serve(t.Context(), "acme", &routing.Request{Method: "POST", Path: "/x"})
 	if resp.Status != 200 || !slices.Equal(shardsOf(seen), []string{"s01", "s05"}) || !seen.MayBeStale || seen.HomeErr == nil {
 		t.Errorf("answered %d, %+v", resp.Status, seen)
 	}
@@ -202,13 +203,9 @@ func TestTopologiesFromTheReplica(t *testing.T) {
 			if test.homeDown {
 				home.down = errors.New("inside: home")
 			}
-			entries := fixed{"acme": at(1, "acme")}
-			c := testConfig(entries, naming)
-			c.Topologies = home
-			c.Replica = struct {
-				Directory
-				Topologies
-			}{entries, near}
+			entries := fixed{"acme": pinned("acme")}
+			c := testConfig(newCache(t, dircache.Config{Directory: entries, Replica: entries}), naming)
+			c.Topologies = dircache.Topologies(near, home, dircache.LookUp)
 			resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x"))
 			if resp.Status != test.status || home.places != test.homePlaces {
 				t.Errorf("answered %d after %d questions to home, want %d after %d: %s", resp.Status, home.places, test.status, test.homePlaces, resp.Body)
@@ -232,13 +229,13 @@ func TestAHomeRegionThatHangs(t *testing.T) {
 			took       time.Duration
 		}{
 			"an unknown tenant": {near: &region{published: all}, home: &region{hangs: true}, tenant: "mallory", status: 404, took: time.Second},
-			"the tenant's own":  {near: &region{fixed: fixed{"acme": at(1, "acme")}, published: all}, home: &region{hangs: true}, tenant: "acme", status: 200},
+			"the tenant's own":  {near: &region{fixed: fixed{"acme": pinned("acme")}, published: all}, home: &region{hangs: true}, tenant: "acme", status: 200},
 			"both":              {near: &region{hangs: true}, home: &region{hangs: true}, tenant: "acme", status: 503, took: 2 * time.Second},
-			"the replica": {near: &region{hangs: true}, home: &region{fixed: fixed{"acme": at(1, "acme")}, published: all}, tenant: "acme", status: 200,
+			"the replica": {near: &region{hangs: true}, home: &region{fixed: fixed{"acme": pinned("acme")}, published: all}, tenant: "acme", status: 200,
 				took: time.Second + time.Second/2}, // the entry, then the topology
 		} {
-			c := testConfig(test.home, naming)
-			c.Replica, c.Topologies = test.near, test.home
+			c := testConfig(newCache(t, dircache.Config{Directory: test.home, Replica: test.near}), naming)
+			c.Topologies = dircache.Topologies(test.near, test.home, dircache.LookUp)
 			start := time.Now()
 			resp := newEngine(t, c).Serve(t.Context(), test.tenant, get("/x"))
 			if took := time.Since(start); resp.Status != test.status || took != test.took { // by the bubble's clock
