@@ -23,8 +23,11 @@ func (c *checker) check() {
 	c.parts()
 	c.http()
 	c.routes()
+	c.auth()
+	c.router()
 	for i := range c.f.Cells {
 		c.network(i)
+		c.quarantine(i)
 	}
 	c.concurrency()
 	c.waves()

@@ -13,17 +13,19 @@ import (
 // "Configuring reserved concurrency").
 const unreserved = 100
 
-// Use is the Lambda concurrency that the cells of one account and region reserve.
+// Use is the Lambda concurrency that cells and front doors reserve in one account and region.
 type Use struct {
 	Account  string `json:"account"`
 	Region   string `json:"region"`
 	Limit    int    `json:"limit"`    // the account's concurrent executions
-	Reserved int    `json:"reserved"` // by the cells together
+	Reserved int    `json:"reserved"` // by the cells and the front door together
 	Left     int    `json:"left"`     // may still be reserved: Limit, less the 100 that AWS keeps, less Reserved
 	cells    []int  // indices
+
+	frontDoor int // of Reserved, what the front door there takes
 }
 
-// Concurrency returns what the cells reserve by account and region, in that order.
+// Concurrency returns what cells and front doors reserve by account and region, in that order.
 func (f *Fleet) Concurrency() []Use {
 	uses := map[[2]string]Use{}
 	for i, cell := range f.Cells {
@@ -37,6 +39,17 @@ func (f *Fleet) Concurrency() []Use {
 		u.cells = append(u.cells, i)
 		uses[key] = u
 	}
+	for _, region := range f.FrontDoors() {
+		key := [2]string{f.Directory.Account, region}
+		u, ok := uses[key]
+		if !ok {
+			u = Use{Account: f.Directory.Account, Region: region, Limit: f.Account(f.Directory.Account).LambdaConcurrency}
+		}
+		u.frontDoor = f.FrontDoor.ReservedConcurrency
+		u.Reserved += u.frontDoor
+		u.Left = u.Limit - unreserved - u.Reserved
+		uses[key] = u
+	}
 	return slices.SortedFunc(maps.Values(uses), func(a, b Use) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Region, b.Region))
 	})
@@ -48,7 +61,7 @@ func (c *checker) concurrency() {
 	if c.f.Shard.Lambda != nil {
 		lambda = c.f.Shard.Lambda.ReservedConcurrency
 	}
-	if !c.known("shard.lambda.reservedConcurrency", "router.reservedConcurrency") {
+	if !c.known("shard.lambda.reservedConcurrency", "router.reservedConcurrency", "frontDoor", "directory") {
 		return
 	}
 	for _, u := range c.f.Concurrency() {
@@ -60,7 +73,7 @@ func (c *checker) concurrency() {
 		for _, i := range u.cells {
 			cell := c.f.Cells[i]
 			known = known && c.counted(i) && c.known(cellPath(i, "account"), cellPath(i, "region"))
-			sums = append(sums, fmt.Sprintf("%s %d × %d + %d", c.called(i), len(cell.Shards), lambda, c.f.Router.ReservedConcurrency))
+			sums = append(sums, fmt.Sprintf("%s %d × %d + %d + %d", c.called(i), len(cell.Shards), lambda, c.f.Router.ReservedConcurrency, KeeperConcurrency))
 		}
 		if !known {
 			continue
@@ -69,7 +82,14 @@ func (c *checker) concurrency() {
 		if len(sums) > most {
 			sums = append(sums[:most], fmt.Sprintf("and %d more cells", len(u.cells)-most))
 		}
-		c.wrong(cellPath(u.cells[len(u.cells)-1], "shards"),
+		at := "frontDoor"
+		if len(u.cells) > 0 {
+			at = cellPath(u.cells[len(u.cells)-1], "shards")
+		}
+		if u.frontDoor > 0 {
+			sums = append(sums, fmt.Sprintf("front door %d", u.frontDoor))
+		}
+		c.wrong(at,
 			fmt.Sprintf("account %s reserves %d of its Lambda concurrency in %s (%s)", u.Account, u.Reserved, u.Region, strings.Join(sums, ", ")),
 			fmt.Sprintf("of %d, AWS keeps %d unreserved, which leaves %d", u.Limit, unreserved, u.Limit-unreserved),
 			fmt.Sprintf("reserve %d less, or have AWS raise the quota to %d or more and write that as accounts.%q.lambdaConcurrency", -u.Left, u.Reserved+unreserved, u.Account))

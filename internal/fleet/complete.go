@@ -1,12 +1,22 @@
 package fleet
 
-import "path"
+import (
+	"cmp"
+	"path"
+	"time"
+)
 
 // complete fills the defaults that depend on other values. The constant ones stand in the struct tags.
 func (f *Fleet) complete(d *decoder) {
 	if f.Budget.ConcurrentFailures == 0 {
 		f.Budget.ConcurrentFailures = 1
 	}
+	if f.Auth.Source == AuthVerify && len(f.Auth.Algorithms) == 0 {
+		f.Auth.Algorithms = []string{"RS256"}
+	}
+	f.Router.AttemptTimeout = cmp.Or(f.Router.AttemptTimeout, defaultAttempt)
+	f.Router.TenantBurst = cmp.Or(f.Router.TenantBurst, f.Router.TenantRate)
+	f.Keeper.Every = cmp.Or(f.Keeper.Every, defaultEvery)
 	if h := f.Shard.HTTP; h != nil {
 		if h.Command == "" {
 			h.Command = path.Base(h.Asset)
@@ -25,6 +35,9 @@ func (f *Fleet) complete(d *decoder) {
 		case f.Shard.HTTP != nil:
 			f.Routes = []Route{{Path: "/*", Via: ViaHTTP}}
 		}
+	}
+	for i := range f.Routes {
+		f.Routes[i].Timeout = cmp.Or(f.Routes[i].Timeout, f.Router.AttemptTimeout)
 	}
 	for i := range f.Cells {
 		c := &f.Cells[i]
@@ -49,6 +62,9 @@ func (f *Fleet) complete(d *decoder) {
 const (
 	defaultCIDR  = "10.20.0.0/16"
 	maxInstances = 1000
+	// defaultAttempt leaves a request of 28 s several attempts, and is long for a request that somebody waits for.
+	defaultAttempt = 5 * time.Second
+	defaultEvery   = time.Minute
 )
 
 // The transports of a route.

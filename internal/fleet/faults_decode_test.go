@@ -52,7 +52,7 @@ var decodingFaults = []faultCase{
 		`1:1: unknown key "servce": nothing reads it at the top of a fleet file; did you mean service?`,
 	}},
 	{"unknown key far from any", `audience: orders}`, `audience: orders, zebra: 1}`, []string{
-		`3:62: unknown key "zebra": nothing reads it in auth; write one of issuer, audience, claim`,
+		`3:62: unknown key "zebra": nothing reads it in auth; write one of issuer, audience, claim, source, algorithms, authorizerArn, principals, pathTenant, bodyTenant`,
 	}},
 	{"unknown key in a list", `zones: [a, b], shards: 4`, `zone: [a, b], shards: 4`, []string{
 		`7:62: unknown key "zone": nothing reads it in cells[0]; did you mean zones?`,

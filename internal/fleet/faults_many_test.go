@@ -30,8 +30,8 @@ var manyFaults = []faultCase{
 		`8:91: cells[0].shards[0].id is "A": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end; write a name such as a`,
 	}},
 	{"a shard's id hides no sum", "", strings.NewReplacer("shards: 8", "shards: [{id: A}, {id: b}]", "reservedConcurrency: 20", "reservedConcurrency: 401").Replace(base), []string{
-		`7:85: account 111111111111 reserves 1704 of its Lambda concurrency in eu-west-1 (eu-1 4 × 401 + 100): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 804 less, or have AWS raise the quota to 1804 or more and write that as accounts."111111111111".lambdaConcurrency`,
-		`8:85: account 111111111111 reserves 902 of its Lambda concurrency in us-east-1 (us-1 2 × 401 + 100): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 2 less, or have AWS raise the quota to 1002 or more and write that as accounts."111111111111".lambdaConcurrency`,
+		`7:85: account 111111111111 reserves 1705 of its Lambda concurrency in eu-west-1 (eu-1 4 × 401 + 100 + 1): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 805 less, or have AWS raise the quota to 1805 or more and write that as accounts."111111111111".lambdaConcurrency`,
+		`8:85: account 111111111111 reserves 903 of its Lambda concurrency in us-east-1 (us-1 2 × 401 + 100 + 1): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 3 less, or have AWS raise the quota to 1003 or more and write that as accounts."111111111111".lambdaConcurrency`,
 		`8:91: cells[1].shards[0].id is "A": it must be a lower-case letter, then at most 15 lower-case letters, digits and hyphens, with no hyphen at the end; write a name such as a`,
 	}},
 	{"an unknown cell hides no percent", "", strings.NewReplacer("auth:", "rollout: {waves: [{cells: [eu-l]}, {percent: 90}]}\nauth:").Replace(base), []string{

@@ -166,7 +166,7 @@ var ruleFaults = []faultCase{
 		`5:36: shard.http.ingress is "shared": cell eu-1 has 101 shards, and one load balancer takes 100 target groups; write per-shard, or split the cell`,
 	}},
 	{"too much concurrency", "reservedConcurrency: 20}\ncells:\n  - {name: eu-1, account: \"111111111111\", region: eu-west-1", "reservedConcurrency: 60}\ncells:\n  - {name: eu-1, account: \"111111111111\", region: us-east-1", []string{
-		`8:85: account 111111111111 reserves 920 of its Lambda concurrency in us-east-1 (eu-1 4 × 60 + 100, us-1 8 × 60 + 100): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 20 less, or have AWS raise the quota to 1020 or more and write that as accounts."111111111111".lambdaConcurrency`,
+		`8:85: account 111111111111 reserves 922 of its Lambda concurrency in us-east-1 (eu-1 4 × 60 + 100 + 1, us-1 8 × 60 + 100 + 1): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 22 less, or have AWS raise the quota to 1022 or more and write that as accounts."111111111111".lambdaConcurrency`,
 	}},
 	{"no routes", `auth:`, "routes: []\nauth:", []string{
 		`3:9: routes is a list: it must be of 1 to 100 items, and has 0; add or remove items`,

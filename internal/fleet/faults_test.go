@@ -45,7 +45,7 @@ func TestBaseIsValid(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	for _, c := range slices.Concat(decodingFaults, ruleFaults, manyFaults) {
+	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults, manyFaults) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse("f", []byte(c.file(t)))
 			faults, ok := errors.AsType[Faults](err)
@@ -90,7 +90,7 @@ func TestLimitsAreIncluded(t *testing.T) {
 	}
 	for name, c := range map[string][2]string{
 		"every shard serves every tenant": {"auth:", "placement: {perTenant: 4}\nauth:"},
-		"nothing left to reserve":         {"reservedConcurrency: 20", "reservedConcurrency: 100"}, // us-1: 8 × 100 + 100 of 1000
+		"nothing left to reserve":         {"reservedConcurrency: 20}", "reservedConcurrency: 100}\nrouter: {reservedConcurrency: 99}"}, // us-1: 8 × 100 + 99 + 1 of 1000
 		"consumers one below":             {"cells:\n", "  queue: {consumers: 19}\ncells:\n"},
 		"33 characters":                   {"name: eu-1", "name: abcdefghijklmnop"},
 		"100 shards on a load balancer":   {"cells:\n", http(", ingress: shared")},
@@ -107,7 +107,7 @@ func TestLimitsAreIncluded(t *testing.T) {
 		case "33 characters":
 			file = strings.Replace(file, "shards: 4", "shards: [{id: abcdefghijk}, {id: b}]", 1)
 		case "100 shards on a load balancer":
-			file = strings.NewReplacer("shards: 4", "shards: 100", "reservedConcurrency: 20", "reservedConcurrency: 8", "shards: 8", "shards: 4").Replace(file)
+			file = strings.NewReplacer("shards: 4", "shards: 100", "reservedConcurrency: 20", "reservedConcurrency: 7", "shards: 8", "shards: 4").Replace(file)
 		}
 		if _, err := Parse("f", []byte(file)); err != nil {
 			t.Errorf("%s: %v", name, err)

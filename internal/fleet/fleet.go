@@ -43,8 +43,12 @@ type Fleet struct {
 	// Routes say which path travels by which transport; the first match wins. A route via queue takes POST,
 	// PUT, PATCH and DELETE only: other methods go on to the next route that matches, and get 404 without one.
 	Routes []Route `yaml:"routes,omitempty" jsonschema:"minItems=1,maxItems=100"`
-	// Router sizes each cell's routing function.
+	// Router sizes each cell's routing function and says what it lets through.
 	Router Router `yaml:"router,omitempty"`
+	// Keeper writes each cell's snapshot, from which routers serve while what they ask is down.
+	Keeper Keeper `yaml:"keeper,omitempty"`
+	// FrontDoor is one entrance for all cells, which sends each tenant to its own; absent means off.
+	FrontDoor *FrontDoor `yaml:"frontDoor,omitempty"`
 	// Shard is what every shard is made of. An absent block means that the part is off.
 	Shard Shard `yaml:"shard"`
 	// Alerts says who is told.
@@ -74,7 +78,32 @@ type Auth struct {
 	Issuer   string `yaml:"issuer" shape:"issuer"`                                        // https URL, exactly as in the token's iss
 	Audience string `yaml:"audience" shape:"audience"`                                    // must stand in the token's aud
 	Claim    string `yaml:"claim,omitempty" jsonschema:"default=tenant_id" shape:"claim"` // names the tenant; default tenant_id
+	// Source is who verifies the caller: jwt (default), the API's JWT authorizer; lambda, the API's Lambda
+	// authorizer, whose context has the tenant under claim; iam, the API by IAM, and principals names the
+	// tenant; verify, the router itself, and the API lets everybody through to it.
+	Source AuthSource `yaml:"source,omitempty" jsonschema:"enum=jwt,enum=lambda,enum=iam,enum=verify,default=jwt"`
+	// Algorithms are the signatures that the router takes where it verifies tokens itself; default RS256.
+	// API Gateway's own authorizer takes RSA-based ones.
+	Algorithms []string `yaml:"algorithms,omitempty" jsonschema:"minItems=1,maxItems=10" shape:"algorithm"`
+	// AuthorizerARN is the Lambda function of source lambda.
+	AuthorizerARN string `yaml:"authorizerArn,omitempty" shape:"function"`
+	// Principals are the tenants of source iam, by the ARN of an IAM role or user.
+	Principals map[string]string `yaml:"principals,omitempty" keys:"principal" shape:"tenant"`
+	// PathTenant is where a path names the tenant, too: it must be the caller's own, or the answer is 403.
+	PathTenant string `yaml:"pathTenant,omitempty" shape:"pathTenant"`
+	// BodyTenant is the member of a JSON body that names the tenant, too, with the same rule.
+	BodyTenant string `yaml:"bodyTenant,omitempty" shape:"claim"`
 }
+
+// AuthSource is who verifies the caller of a request.
+type AuthSource string
+
+const (
+	AuthJWT    AuthSource = "jwt"    // the API's JWT authorizer
+	AuthLambda AuthSource = "lambda" // the API's Lambda authorizer
+	AuthIAM    AuthSource = "iam"    // the API, by IAM
+	AuthVerify AuthSource = "verify" // the router itself
+)
 
 // Placement configures the scheme that computes subsets.
 type Placement struct {
@@ -105,12 +134,41 @@ type Route struct {
 	Path   string `yaml:"path" shape:"path"`                                 // begins with /; a trailing /* matches the rest
 	Via    string `yaml:"via" jsonschema:"enum=lambda,enum=http,enum=queue"` // lambda, http or queue
 	Fanout bool   `yaml:"fanout,omitempty"`                                  // ask every shard of the subset and gather
+	// Timeout is for one attempt at one shard; default router.attemptTimeout.
+	Timeout time.Duration `yaml:"timeout,omitempty"`
 }
 
-// Router sizes the routing function of every cell.
+// Router sizes the routing function of every cell and says what it lets through.
 type Router struct {
 	Memory              int `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
 	ReservedConcurrency int `yaml:"reservedConcurrency,omitempty" jsonschema:"minimum=1,default=100"`    // counts against the account; default 100
+	// AttemptTimeout is for one attempt at one shard, 100ms to 28s; default 5s. A shard that hangs holds the
+	// router for as long with each request: plan checks that this stays below half of its reservation.
+	AttemptTimeout time.Duration `yaml:"attemptTimeout,omitempty"`
+	// TenantRate is the most requests per second that one tenant may make; 0, the default, is no limit. More
+	// get 429. The router knows it by and large only: each of its environments counts for itself.
+	TenantRate int `yaml:"tenantRate,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	// TenantBurst is how many requests a tenant may make at once before TenantRate counts; default TenantRate.
+	TenantBurst int `yaml:"tenantBurst,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	// TenantConcurrency is the most requests of one tenant that are under way, in a local cell alone; 0, the
+	// default, is no limit.
+	TenantConcurrency int `yaml:"tenantConcurrency,omitempty" jsonschema:"minimum=0,maximum=1000000"`
+	// FanoutConcurrency is the most requests under way on routes with fanout, in a local cell alone; default 10.
+	FanoutConcurrency int `yaml:"fanoutConcurrency,omitempty" jsonschema:"minimum=1,maximum=100000,default=10"`
+	// HashTenants has logs and metrics name a tenant by the first 26 characters of base32(SHA-256(id)).
+	HashTenants bool `yaml:"hashTenants,omitempty"`
+}
+
+// Keeper is the function that writes a cell's snapshot.
+type Keeper struct {
+	Every  time.Duration `yaml:"every,omitempty"`                                                     // between two snapshots, whole minutes, 1m to 15m; default 1m
+	Memory int           `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
+}
+
+// FrontDoor is the function that sends a tenant to its cell.
+type FrontDoor struct {
+	Memory              int `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
+	ReservedConcurrency int `yaml:"reservedConcurrency,omitempty" jsonschema:"minimum=1,default=100"`    // counts against the directory's account; default 100
 }
 
 // Shard is the make-up of every shard. A nil block is off.
@@ -161,6 +219,10 @@ type Bucket struct{}
 // State says where the service's state lives.
 type State struct {
 	Mode StateMode `yaml:"mode,omitempty" jsonschema:"enum=none,enum=cell,enum=home,default=none"` // none (default): shards are stateless; cell: one store for the cell; home: each key in one shard, which needs a table
+	// IdempotencyKeys says that the service writes the record of an Idempotency-Key in the transaction of the
+	// effect, in a store that every shard of the tenant reaches, so that the router may repeat a keyed
+	// request; not with home.
+	IdempotencyKeys bool `yaml:"idempotencyKeys,omitempty"`
 }
 
 // StateMode is one of the three places that state may have.
@@ -188,6 +250,9 @@ type Cell struct {
 	CIDR    string   `yaml:"cidr,omitempty"`                                                    // of the cell's own VPC, private, /16 to /20; default 10.20.0.0/16
 	VPC     *VPC     `yaml:"vpc,omitempty"`                                                     // an imported VPC instead of an own one
 	Budget  *Budget  `yaml:"budget,omitempty"`                                                  // replaces single lines of the fleet's budget
+	// Quarantine are shards of the cell to which a tenant is pinned whose requests take down one shard after
+	// another; none, the default, leaves it where it is.
+	Quarantine []string `yaml:"quarantine,omitempty" jsonschema:"minItems=1,maxItems=1000" shape:"name"`
 }
 
 // VPC is an existing network that a cell lives in.

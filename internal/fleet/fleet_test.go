@@ -16,14 +16,16 @@ import (
 const everything = `service: orders
 directory: {account: "111111111111", region: eu-west-1, replicas: [us-east-1]}
 accounts: {"111111111111": {lambdaConcurrency: 2000}}
-auth: {issuer: "https://login.example.com/", audience: "7", claim: org}
+auth: {issuer: "https://login.example.com/", audience: "7", claim: org, source: iam, principals: {"arn:aws:iam::111111111111:role/acme": acme}, pathTenant: "/tenants/{tenant}/*", bodyTenant: org}
 placement: {scheme: rendezvous/v1, perTenant: 3, maxShared: 0, sizes: {whale: {perTenant: 4}}}
 budget: {concurrentFailures: 2, degradedTenants: 15%, capacityLoss: 0.5%, fullyDown: 0%}
 routes:
   - {path: /jobs, via: queue}
-  - {path: /reports/*, via: lambda, fanout: true}
+  - {path: /reports/*, via: lambda, fanout: true, timeout: 20s}
   - {path: /*, via: http}
-router: {memory: 1024, reservedConcurrency: 50}
+router: {memory: 1024, reservedConcurrency: 50, attemptTimeout: 3s, tenantRate: 100, tenantBurst: 200, tenantConcurrency: 20, fanoutConcurrency: 5, hashTenants: true}
+keeper: {every: 5m, memory: 256}
+frontDoor: {memory: 256, reservedConcurrency: 40}
 shard:
   capacity: 1000
   http: {asset: dist/web, command: web, port: 9000, amis: {eu-west-1/x86_64: ami-01234567}, instanceType: m7i.large, min: 3, max: 5, healthPath: /up, ingress: {grouped: 2}}
@@ -42,6 +44,7 @@ cells:
     tenants: internal
     cidr: 172.16.0.0/18
     budget: {concurrentFailures: 1, fullyDown: 1%}
+    quarantine: [green]
   - name: two
     account: "111111111111"
     region: eu-west-1
@@ -76,11 +79,15 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Service:   "orders",
 		Directory: Directory{Account: "111111111111", Region: "eu-west-1", Replicas: []string{"us-east-1"}},
 		Accounts:  map[string]Account{"111111111111": {2000}},
-		Auth:      Auth{Issuer: "https://login.example.com/", Audience: "7", Claim: "org"},
+		Auth: Auth{Issuer: "https://login.example.com/", Audience: "7", Claim: "org", Source: AuthIAM,
+			Principals: map[string]string{"arn:aws:iam::111111111111:role/acme": "acme"}, PathTenant: "/tenants/{tenant}/*", BodyTenant: "org"},
 		Placement: Placement{Scheme: "rendezvous/v1", PerTenant: 3, Sizes: map[string]Size{"whale": {4}}},
 		Budget:    Budget{ConcurrentFailures: 2, DegradedTenants: percent(1500), CapacityLoss: percent(50), FullyDown: percent(0)},
-		Routes:    []Route{{"/jobs", "queue", false}, {"/reports/*", "lambda", true}, {"/*", "http", false}},
-		Router:    Router{Memory: 1024, ReservedConcurrency: 50},
+		Routes:    []Route{{"/jobs", "queue", false, 3 * time.Second}, {"/reports/*", "lambda", true, 20 * time.Second}, {"/*", "http", false, 3 * time.Second}},
+		Router: Router{Memory: 1024, ReservedConcurrency: 50, AttemptTimeout: 3 * time.Second,
+			TenantRate: 100, TenantBurst: 200, TenantConcurrency: 20, FanoutConcurrency: 5, HashTenants: true},
+		Keeper:    Keeper{5 * time.Minute, 256},
+		FrontDoor: &FrontDoor{256, 40},
 		Shard: Shard{
 			Capacity: 1000,
 			HTTP: &HTTP{Asset: "dist/web", Command: "web", Port: 9000, AMIs: map[string]string{"eu-west-1/x86_64": "ami-01234567"}, InstanceType: "m7i.large",
@@ -89,13 +96,13 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Queue:  &Queue{MaxReceive: 3, Consumers: 4},
 			Table:  &Table{},
 			Bucket: &Bucket{},
-			State:  State{StateHome},
+			State:  State{Mode: StateHome},
 		},
 		Alerts: &Alerts{"arn:aws:sns:eu-west-1:111111111111:oncall"},
 		Cells: []Cell{
 			{Name: "one", Account: "111111111111", Region: "eu-west-1", Zones: []string{"b", "a"},
 				Shards:  Shards{{"s01", "b", 1}, {"blue", "a", 5}, {"green", "b", 2}, {"s04", "a", 1}},
-				Tenants: "internal", CIDR: "172.16.0.0/18", Budget: &Budget{ConcurrentFailures: 1, FullyDown: percent(100)}},
+				Tenants: "internal", CIDR: "172.16.0.0/18", Budget: &Budget{ConcurrentFailures: 1, FullyDown: percent(100)}, Quarantine: []string{"green"}},
 			{Name: "two", Account: "111111111111", Region: "eu-west-1", Zones: []string{"a", "b"},
 				Shards:  Shards{{"s01", "a", 1}, {"s02", "b", 1}, {"s03", "a", 1}, {"s04", "b", 1}, {"s05", "a", 1}, {"s06", "b", 1}},
 				Tenants: "any", VPC: &VPC{"vpc-01234567", map[string]string{"a": "subnet-01234567", "b": "subnet-0123456789abcdef0"}}},
@@ -107,6 +114,26 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("fleet (-want +got):\n%s", diff)
 	}
 }
+
+// The sources of identities whose keys exclude each other, and what mode: home excludes.
+func TestSourcesAreRead(t *testing.T) {
+	for line, want := range map[string]Auth{
+		"source: verify": {Source: AuthVerify, Algorithms: []string{"RS256"}},
+		"source: verify, algorithms: [ES256, EdDSA]":      {Source: AuthVerify, Algorithms: []string{"ES256", "EdDSA"}},
+		`source: lambda, authorizerArn: "` + someFn + `"`: {Source: AuthLambda, AuthorizerARN: someFn},
+	} {
+		got := parse(t, strings.Replace(base, "audience: orders}", "audience: orders, "+line+"}", 1))
+		want.Issuer, want.Audience, want.Claim = "https://login.example.com/", "orders", "tenant_id"
+		if diff := cmp.Diff(want, got.Auth); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+	}
+	if got := parse(t, strings.Replace(base, "cells:\n", "  state: {mode: cell, idempotencyKeys: true}\ncells:\n", 1)); got.Shard.State != (State{StateCell, true}) {
+		t.Errorf("state is %+v", got.Shard.State)
+	}
+}
+
+const someFn = "arn:aws:lambda:eu-west-1:111111111111:function:authorizer"
 
 // The other schemes, and what only bounded/v1 has.
 func TestSchemesAreRead(t *testing.T) {
@@ -125,7 +152,8 @@ func TestSchemesAreRead(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	got := parse(t, strings.Replace(base, "cells:\n", "  http: {asset: dist/web, min: 3, amis: {eu-west-1/arm64: ami-01234567, us-east-1/arm64: ami-01234567}}\n  queue: {}\ncells:\n", 1))
 	if got.Auth.Claim != "tenant_id" || got.Budget != (Budget{ConcurrentFailures: 1}) || got.Rollout.HaltOn != (HaltOn{"any", 100}) ||
-		got.Router != (Router{512, 100}) || got.Shard.State.Mode != StateNone || got.Account("999999999999").LambdaConcurrency != 1000 {
+		got.Router != (Router{Memory: 512, ReservedConcurrency: 100, AttemptTimeout: 5 * time.Second, FanoutConcurrency: 10}) ||
+		got.Keeper != (Keeper{time.Minute, 512}) || got.FrontDoor != nil || got.Auth.Source != AuthJWT || got.Routes[0].Timeout != 5*time.Second || got.Shard.State.Mode != StateNone || got.Account("999999999999").LambdaConcurrency != 1000 {
 		t.Errorf("defaults of the fleet: %+v", got)
 	}
 	if diff := cmp.Diff(Placement{Scheme: "rendezvous/v1", PerTenant: 2}, got.Placement); diff != "" {
@@ -141,7 +169,7 @@ func TestDefaults(t *testing.T) {
 	if c := got.Cells[0]; c.CIDR != "10.20.0.0/16" || c.Tenants != "any" || c.VPC != nil || c.Budget != nil {
 		t.Errorf("cell: %+v", c)
 	}
-	if diff := cmp.Diff([]Route{{Path: "/*", Via: "lambda"}}, got.Routes); diff != "" {
+	if diff := cmp.Diff([]Route{{Path: "/*", Via: "lambda", Timeout: 5 * time.Second}}, got.Routes); diff != "" {
 		t.Errorf("routes (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]Wave{{Cells: []string{"eu-1"}}, {Cells: []string{"us-1"}}}, got.Rollout.Waves); diff != "" {
@@ -197,13 +225,16 @@ func TestValues(t *testing.T) {
 	if k := [3]int{f.Placement.K("whale"), f.Placement.K(""), f.Placement.K("minnow")}; k != [3]int{4, 3, 3} {
 		t.Errorf("K: %v", k)
 	}
-	if n := f.ReservedConcurrency(c); n != 4*30+50 {
+	if n := f.ReservedConcurrency(c); n != 4*30+50+1 {
 		t.Errorf("reserved concurrency: %d", n)
 	}
 	if id, ok := f.Shard.HTTP.AMI("eu-west-1"); !ok || id != "ami-01234567" {
 		t.Errorf("AMI: %s %v", id, ok)
 	}
-	want := []Use{{Account: "111111111111", Region: "eu-west-1", Limit: 2000, Reserved: 4*30 + 50 + 6*30 + 50, Left: 1500}}
+	want := []Use{
+		{Account: "111111111111", Region: "eu-west-1", Limit: 2000, Reserved: 4*30 + 50 + 1 + 6*30 + 50 + 1 + 40, Left: 1458, frontDoor: 40},
+		{Account: "111111111111", Region: "us-east-1", Limit: 2000, Reserved: 40, Left: 1860, frontDoor: 40},
+	}
 	got := f.Concurrency()
 	for i := range got {
 		got[i].cells = nil

@@ -120,7 +120,7 @@ func withinQuota(f *Fleet) error {
 	sums := map[string]int{}
 	for _, c := range f.Cells {
 		key := c.Account + " " + c.Region
-		sums[key] += f.Router.ReservedConcurrency
+		sums[key] += f.Router.ReservedConcurrency + 1 // the keeper
 		if f.Shard.Lambda != nil {
 			sums[key] += f.Shard.Lambda.ReservedConcurrency * len(c.Shards)
 		}
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range samples(f) {
 		f.Add([]byte(s))
 	}
-	for _, c := range slices.Concat(decodingFaults, ruleFaults) {
+	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults) {
 		file := c.new
 		if c.old != "" {
 			file = strings.Replace(base, c.old, c.new, 1)

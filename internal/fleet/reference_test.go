@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,7 @@ func TestSchemaAcceptsTheSamples(t *testing.T) {
 func TestSchemaRefuses(t *testing.T) {
 	schema := compiled(t)
 	known := map[string]faultCase{}
-	for _, c := range append(decodingFaults, ruleFaults...) {
+	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults) {
 		known[c.name] = c
 	}
 	for _, name := range []string{
@@ -106,6 +107,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"days", "duration without unit", "negative duration", "capital letters", "hyphen at the end", "too long a name", "not a region", "zone with its region", "no zones",
 		"no subnet id", "no shards", "no shards listed", "shards in words", "size of a bad name", "one consumer", "bad image", "bad image key", "command with a slash",
 		"groups of one", "groups without number", "no routes", "relative path", "issuer without TLS", "issuer with a query", "claim with a space", "not a topic",
+		"symmetric signature", "source of another name", "tenant in the middle of a segment", "tenant of a bad principal", "burst below nothing",
 	} {
 		c, ok := known[name]
 		if !ok {

@@ -92,6 +92,31 @@ var shapes = map[string]shape{
 		"the name of a claim: 1 to 128 visible ASCII characters",
 		always("write it as tenant_id"),
 	},
+	"algorithm": {
+		regexp.MustCompile(`^(?:[RPE]S(?:256|384|512)|EdDSA)$`),
+		"an asymmetric signature algorithm (RFC 7518, RFC 8037)",
+		always("write one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA"),
+	},
+	"function": {
+		regexp.MustCompile(`^arn:aws(?:-[a-z]+)*:lambda:` + region + `:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_$-]{1,128})?$`),
+		"the ARN of a Lambda function",
+		always("write it as arn:aws:lambda:eu-west-1:111111111111:function:authorizer"),
+	},
+	"principal": {
+		regexp.MustCompile(`^arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:(?:role|user)/[A-Za-z0-9+=,.@_/-]{1,512}$`),
+		"the ARN of an IAM role or user",
+		always("write it as arn:aws:iam::111111111111:role/acme"),
+	},
+	"tenant": {
+		regexp.MustCompile(`^[^\x00]{1,128}$`),
+		"a tenant's id: 1 to 128 bytes of UTF-8",
+		always("write it exactly as in the directory"),
+	},
+	"pathTenant": {
+		regexp.MustCompile(`^/(?:[A-Za-z0-9._~-]+/)*\{tenant\}(?:/\*)?$`),
+		"a plain path with {tenant} as its last segment, or followed by /*",
+		always("write it as /tenants/{tenant}/*"),
+	},
 	"audience": {
 		regexp.MustCompile(`^[!-~]{1,256}$`),
 		"an audience: 1 to 256 visible ASCII characters",

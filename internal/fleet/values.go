@@ -69,14 +69,26 @@ func (f *Fleet) BudgetOf(c Cell) Budget {
 	return b
 }
 
+// KeeperConcurrency is what every keeper reserves: one at a time, since the next would write the same.
+const KeeperConcurrency = 1
+
 // ReservedConcurrency returns the Lambda concurrency that the cell takes from its account: the slices
-// of all shards, and the router.
+// of all shards, the router and the keeper.
 func (f *Fleet) ReservedConcurrency(c Cell) int {
-	sum := f.Router.ReservedConcurrency
+	sum := f.Router.ReservedConcurrency + KeeperConcurrency
 	if f.Shard.Lambda != nil {
 		sum += len(c.Shards) * f.Shard.Lambda.ReservedConcurrency
 	}
 	return sum
+}
+
+// FrontDoors returns the regions that have a front door: those of the directory, its home first. None
+// where it is off.
+func (f *Fleet) FrontDoors() []string {
+	if f.FrontDoor == nil {
+		return nil
+	}
+	return append([]string{f.Directory.Region}, f.Directory.Replicas...)
 }
 
 // ZoneNames returns the cell's availability zones as AWS names them, such as eu-west-1a.
