@@ -56,8 +56,8 @@ wave  cells  shards reached  bake
 2     us-1   100%            0s
 
 account       region     reserved concurrency  of    still to reserve
-111111111111  eu-west-1  180                   1000  720
-111111111111  us-east-1  340                   1000  560
+111111111111  eu-west-1  181                   1000  719
+111111111111  us-east-1  341                   1000  559
 `
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("standard output (-want +got):\n%s", diff)
@@ -98,7 +98,7 @@ func TestFleetValidateJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != ExitDone {
 		t.Fatalf("exit status %d, %v in %s", code, err, out)
 	}
-	if !got.Valid || len(got.Faults) != 0 || len(got.Notes) != 1 || len(got.Cells) != 2 || len(got.Cells[1].Shards) != 12 || len(got.Waves) != 2 || got.Concurrency[1].Left != 560 {
+	if !got.Valid || len(got.Faults) != 0 || len(got.Notes) != 1 || len(got.Cells) != 2 || len(got.Cells[1].Shards) != 12 || len(got.Waves) != 2 || got.Concurrency[1].Left != 559 {
 		t.Errorf("a valid fleet: %s", out)
 	}
 	inFolder(t, strings.Replace(smallFleet, "shards: 12", "shards: 1", 1))

@@ -11,6 +11,9 @@ func (f Fleet) All() []Named {
 	return []Named{
 		{"stack", f.Stack()},
 		{"table", f.DirectoryTable()},
+		{"stack", f.FrontDoorStack()},
+		{"function", f.FrontDoor()},
+		{"API", f.FrontDoorAPI()},
 	}
 }
 
@@ -25,6 +28,12 @@ func (c Cell) All() []Named {
 		{"secret", c.PlacementKey()},
 		{"zone", c.Zone()},
 		{"log group", c.LogGroup("router")},
+		{"function", c.Keeper()},
+		{"log group", c.LogGroup("keeper")},
+		{"key alias", c.SnapshotKey()},
+		{"key alias", c.SnapshotMAC()},
+		{"queue", c.Dispatch()},
+		{"queue", c.DispatchDeadLetters()},
 	}
 }
 

@@ -46,6 +46,9 @@ const Alias = "live"
 // Balancing API, CreateLoadBalancer and CreateTargetGroup).
 const maxELB = 32
 
+// maxBucket is the longest name of a bucket, in characters (Amazon S3, bucket naming rules).
+const maxBucket = 63
+
 // Fleet derives the names that a whole service shares.
 type Fleet struct{ service string }
 
@@ -57,6 +60,23 @@ func (f Fleet) Stack() string { return f.service + "-global" }
 
 // DirectoryTable is the tenant directory's table.
 func (f Fleet) DirectoryTable() string { return f.service + "-directory" }
+
+// FrontDoorStack is the stack of a region's front door.
+func (f Fleet) FrontDoorStack() string { return f.service + "-global-frontdoor" }
+
+// FrontDoor is the function that sends a tenant to its cell.
+func (f Fleet) FrontDoor() string { return f.service + "-global-frontdoor" }
+
+// FrontDoorRole is that function's role in a region. At most 64 characters, as IAM wants.
+func (f Fleet) FrontDoorRole(region string) string {
+	return f.service + "-global-frontdoor-role-" + region
+}
+
+// FrontDoorAPI is the front door's HTTP API.
+func (f Fleet) FrontDoorAPI() string { return f.service + "-global-frontdoor" }
+
+// LogGroup is the log group of the service's own function fn.
+func (f Fleet) LogGroup(fn string) string { return "/cellwall/" + f.service + "/global/" + fn }
 
 // Cell derives the names of one cell.
 type Cell struct{ service, cell string }
@@ -76,6 +96,28 @@ func (c Cell) Router() string { return c.join("router") }
 
 // RouterRole is the routing function's role. At most 64 characters, as IAM wants.
 func (c Cell) RouterRole() string { return c.join("router-role") }
+
+// RouterAlias is the routing function with its alias, as Invoke takes it.
+func (c Cell) RouterAlias() string { return c.Router() + ":" + Alias }
+
+// Keeper is the function that writes the cell's snapshot.
+func (c Cell) Keeper() string { return c.join("keeper") }
+
+// SnapshotBucket is the bucket of the cell's snapshot; bucket names are global, hence account and region.
+// Its digit keeps it apart from the bucket of a shard, whose id begins with a letter.
+func (c Cell) SnapshotBucket(account, region string) string {
+	return Short(c.join("0snap", account, region), maxBucket)
+}
+
+// SnapshotKey and SnapshotMAC are the aliases of the KMS keys by which the cell's snapshot is encrypted and
+// signed.
+func (c Cell) SnapshotKey() string { return "alias/" + c.join("snapshot") }
+func (c Cell) SnapshotMAC() string { return "alias/" + c.join("snapshot-mac") }
+
+// Dispatch is the queue of jobs that are to be placed again, and DispatchDeadLetters is what becomes of
+// those for which no shard was found.
+func (c Cell) Dispatch() string            { return c.join("dispatch") }
+func (c Cell) DispatchDeadLetters() string { return c.join("dispatch-dead") }
 
 // API is the cell's HTTP API.
 func (c Cell) API() string { return c.join("ingress") }

@@ -22,6 +22,18 @@ func TestGolden(t *testing.T) {
 		{"core stack", c.Stack(), "orders-eu-1-core"},
 		{"router", c.Router(), "orders-eu-1-router"},
 		{"router role", c.RouterRole(), "orders-eu-1-router-role"},
+		{"router's alias", c.RouterAlias(), "orders-eu-1-router:live"},
+		{"keeper", c.Keeper(), "orders-eu-1-keeper"},
+		{"snapshot's bucket", c.SnapshotBucket("111111111111", "eu-west-1"), "orders-eu-1-0snap-111111111111-eu-west-1"},
+		{"snapshot's key", c.SnapshotKey(), "alias/orders-eu-1-snapshot"},
+		{"snapshot's MAC", c.SnapshotMAC(), "alias/orders-eu-1-snapshot-mac"},
+		{"dispatch queue", c.Dispatch(), "orders-eu-1-dispatch"},
+		{"dispatch's dead letters", c.DispatchDeadLetters(), "orders-eu-1-dispatch-dead"},
+		{"front door's stack", f.FrontDoorStack(), "orders-global-frontdoor"},
+		{"front door", f.FrontDoor(), "orders-global-frontdoor"},
+		{"front door's role", f.FrontDoorRole("eu-west-1"), "orders-global-frontdoor-role-eu-west-1"},
+		{"front door's API", f.FrontDoorAPI(), "orders-global-frontdoor"},
+		{"front door's log group", f.LogGroup("frontdoor"), "/cellwall/orders/global/frontdoor"},
 		{"API", c.API(), "orders-eu-1-ingress"},
 		{"store", c.Store(), "orders-eu-1-store"},
 		{"placement key", c.PlacementKey(), "cellwall/orders/eu-1/placement-key"},
@@ -60,7 +72,7 @@ func TestAllIsComplete(t *testing.T) {
 	c := f.Cell("eu-1")
 	s := c.Shard("s01")
 	// Not the name of a resource: a function's name with its alias.
-	skip := []string{"WorkerAlias"}
+	skip := []string{"WorkerAlias", "RouterAlias"}
 	collect := func(names []Named) (all []string) {
 		for _, n := range names {
 			all = append(all, n.Name)
@@ -106,6 +118,7 @@ func TestAWSLimits(t *testing.T) {
 		"secret":             regexp.MustCompile(`^[a-zA-Z0-9/_+=.@-]{1,512}$`),                   // Secrets Manager CreateSecret
 		"zone":               regexp.MustCompile(`^([a-z0-9-]{1,63}\.){2}internal$`),              // RFC 1035
 		"log group":          regexp.MustCompile(`^[.\-_/#A-Za-z0-9]{1,512}$`),                    // CloudWatch Logs CreateLogGroup
+		"key alias":          regexp.MustCompile(`^alias/[a-zA-Z0-9/_-]{1,250}$`),                 // KMS CreateAlias
 		"queue":              regexp.MustCompile(`^[a-zA-Z0-9_-]{1,80}$`),                         // SQS CreateQueue
 		"bucket":             regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`),             // S3 bucket naming rules
 		"Auto Scaling group": regexp.MustCompile(`^[^:]{1,255}$`),                                 // CreateAutoScalingGroup
@@ -124,6 +137,12 @@ func TestAWSLimits(t *testing.T) {
 		}
 		if name := c.Shard(shard).TargetGroup(rapid.IntRange(1, 65535).Draw(t, "port"), "shared"); !rules["target group"].MatchString(name) {
 			t.Errorf("target group %q", name)
+		}
+		if name := c.SnapshotBucket("111111111111", "ap-southeast-2"); !rules["bucket"].MatchString(name) {
+			t.Errorf("bucket %q", name)
+		}
+		if name := f.FrontDoorRole("us-gov-west-1"); !rules["role"].MatchString(name) {
+			t.Errorf("role %q", name)
 		}
 		if name := c.GroupLoadBalancer("g25"); !rules["load balancer"].MatchString(name) {
 			t.Errorf("load balancer %q", name)
