@@ -35,6 +35,12 @@ func AnswerTooLarge() *Response {
 	return problemOf(TypeAnswerTooLarge, http.StatusInternalServerError, "the answer is larger than 6 MB; the request was executed")
 }
 
+// AnswerTooLargeForLoadBalancer stands for an answer that the load balancer, by which the request came, would not
+// take. It would answer 502 with a page of its own that says nothing; this one does.
+func AnswerTooLargeForLoadBalancer() *Response {
+	return problemOf(TypeAnswerTooLarge, http.StatusBadGateway, "the answer is larger than the 1 MB that can be sent; the request was executed")
+}
+
 func problemOf(kind string, status int, detail string) *Response {
 	// A struct of strings and an int always encodes.
 	body, _ := json.Marshal(problem{kind, http.StatusText(status), status, detail})
