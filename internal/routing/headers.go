@@ -40,22 +40,16 @@ func Deadline(h http.Header) (deadline time.Time, ok bool, err error) {
 	return time.UnixMilli(millis), true, nil
 }
 
-// headerPrefix is cellwall's own part of the header namespace.
-const headerPrefix = "cellwall-"
+// HeaderToken carries the client's token where Authorization holds the signature of the front door that
+// asks on the client's behalf. It is read from an authenticated front door only, and reaches no shard.
+const HeaderToken = "Cellwall-Token"
 
-// hopByHop are the headers that concern one connection only (RFC 9110, section 7.6.1), with those that
-// older software treats so. Expect is answered by whoever received the request.
-var hopByHop = map[string]bool{
-	"connection": true, "keep-alive": true, "proxy-connection": true, "proxy-authenticate": true,
-	"proxy-authorization": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
-	"expect": true,
-}
-
-// forShard returns the headers that a shard gets: the client's, without those that are the router's or
-// the connection's, and with the router's own.
+// forShard returns the headers that a shard gets: the client's, without those that HeaderFromClient drops
+// and those of the connection, and with the router's own.
 func forShard(client http.Header, call Call) http.Header {
-	h := endToEnd(client)
+	h := endToEnd(client, HeaderFromClient)
 	h.Del("Content-Length") // each transport states the length of what it carries
+	vouched(client, h)
 	h.Set(HeaderTenant, EncodeTenant(call.Tenant))
 	h.Set(HeaderEpoch, strconv.FormatUint(call.Epoch, 10))
 	h.Set(HeaderShard, call.Shard)
@@ -65,7 +59,7 @@ func forShard(client http.Header, call Call) http.Header {
 // forClient returns the headers that a client gets of a shard's answer. The length is kept where it
 // describes a body that is not there.
 func forClient(shard http.Header, method string, status int) http.Header {
-	h := endToEnd(shard)
+	h := endToEnd(shard, HeaderFromShard)
 	if method != http.MethodHead && status != http.StatusNotModified {
 		h.Del("Content-Length")
 	}
@@ -73,24 +67,18 @@ func forClient(shard http.Header, method string, status int) http.Header {
 }
 
 // endToEnd copies the headers that travel on, under canonical names.
-func endToEnd(in http.Header) http.Header {
-	named := map[string]bool{}
-	for name, values := range in {
-		if fold(name) == "connection" {
-			for _, value := range values {
-				for option := range strings.SplitSeq(value, ",") {
-					named[fold(strings.TrimSpace(option))] = true
-				}
-			}
-		}
-	}
+func endToEnd(in http.Header, passes func(name string) bool) http.Header {
+	named := connectionOptions(in)
 	out := make(http.Header, len(in)+3)
 	for name, values := range in {
-		key := fold(name)
-		if !token(name) || strings.HasPrefix(key, headerPrefix) || hopByHop[key] || named[key] {
+		if !token(name) || !passes(name) || named != nil && named[fold(name)] {
 			continue
 		}
 		canonical := http.CanonicalHeaderKey(name)
+		if out[canonical] == nil && allPrintable(values) {
+			out[canonical] = values[:len(values):len(values)] // shared: whoever adds to it copies it
+			continue
+		}
 		for _, value := range values {
 			if printable(value) {
 				out[canonical] = append(out[canonical], value)
@@ -100,8 +88,30 @@ func endToEnd(in http.Header) http.Header {
 	return out
 }
 
+// connectionOptions are the headers that Connection names as the connection's own, folded; nil when it
+// names none but those that are dropped anyway.
+func connectionOptions(in http.Header) (named map[string]bool) {
+	for name, values := range in {
+		if len(name) != len("connection") || !strings.EqualFold(name, "connection") {
+			continue
+		}
+		for _, value := range values {
+			for option := range strings.SplitSeq(value, ",") {
+				if option = fold(strings.TrimSpace(option)); option == "close" || hopByHop[option] {
+					continue
+				}
+				if named == nil {
+					named = map[string]bool{}
+				}
+				named[option] = true
+			}
+		}
+	}
+	return named
+}
+
 // fold makes names equal that some server takes for the same: CGI, WSGI and others read an underscore
-// as a hyphen, so that cellwall_tenant would arrive as cellwall-tenant.
+// as a hyphen, so that x_other would arrive as x-other.
 func fold(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 // token says whether name may name a header (RFC 9110, section 5.6.2).
@@ -113,6 +123,15 @@ func token(name string) bool {
 		}
 	}
 	return name != ""
+}
+
+func allPrintable(values []string) bool {
+	for _, value := range values {
+		if !printable(value) {
+			return false
+		}
+	}
+	return len(values) > 0
 }
 
 // printable says whether a value can stand in a header: no control byte but the tab.
