@@ -140,7 +140,7 @@ func parseSets(flags []string) ([]namedSet, error) {
 func (r *planReport) verdict() error {
 	var broken []string
 	for _, c := range r.Cells {
-		if !c.Kept {
+		if !c.holds() {
 			broken = append(broken, c.Cell)
 		}
 	}

@@ -16,7 +16,9 @@ var updateGolden = flag.Bool("update", false, "write the expected output in test
 // planFleet has a cell for everybody, with a budget that it keeps, and one for internal tenants, with its own.
 const planFleet = `service: orders
 directory: {account: "111111111111", region: eu-west-1}
+accounts: {"111111111111": {lambdaConcurrency: 1000000}}
 auth: {issuer: https://login.example.com/, audience: orders}
+router: {reservedConcurrency: 400000, attemptTimeout: 1s}
 placement: {perTenant: 2, sizes: {whale: {perTenant: 4}}}
 budget: {concurrentFailures: 1, degradedTenants: 50%, capacityLoss: 50%, fullyDown: 0%}
 shard:
@@ -26,6 +28,46 @@ cells:
   - {name: eu-canary, account: "111111111111", region: eu-west-1, zones: [a, b], shards: 4, tenants: internal, budget: {degradedTenants: 60%}}
   - {name: eu-1, account: "111111111111", region: eu-west-1, zones: [a, b, c], shards: 7}
 `
+
+// TestPlanChecksTheRouter: shards that hang hold the router's environments, and half of them must be left.
+func TestPlanChecksTheRouter(t *testing.T) {
+	tight := func(reserved int, timeout string) string {
+		return strings.NewReplacer("reservedConcurrency: 400000, attemptTimeout: 1s", fmt.Sprintf("reservedConcurrency: %d, attemptTimeout: %s", reserved, timeout)).Replace(loose)
+	}
+	args := []string{"--cell", "eu-1"}
+	r := planJSON(t, ExitDone, tight(1000, "5s"), planTenants(63), args...).Cells[0]
+	most := 0.0
+	for _, s := range r.Shards {
+		most = max(most, s.Load)
+	}
+	if r.Router == nil || !r.Router.Kept || r.Router.Rate != most || r.Router.Held != 5*most || len(r.Router.Hang) != 1 {
+		t.Fatalf("the fullest shard has %v requests/s: %+v", most, r.Router)
+	}
+	needed := r.Router.Needed
+	for reserved, status := range map[int]int{needed: ExitDone, needed - 1: ExitFound} {
+		if got := planJSON(t, status, tight(reserved, "5s"), planTenants(63), args...).Cells[0]; got.Router.Kept != (status == ExitDone) || !got.Kept {
+			t.Errorf("%d reserved: %+v, budget kept: %t", reserved, got.Router, got.Kept)
+		}
+	}
+	status, out, _ := plan(t, tight(100, "5s"), planTenants(63), args...)
+	broken := planJSON(t, ExitFound, tight(100, "5s"), planTenants(63), args...).Cells[0].Router
+	for _, want := range []string{"eu-1  BROKEN  ", "of the router's 100", fmt.Sprintf("fix  reserve %d as router.reservedConcurrency or write router.attemptTimeout: %v", broken.Needed, seconds(broken.Longest))} {
+		if status != ExitFound || !strings.Contains(out, want) {
+			t.Errorf("status %d, %q is missing:\n%s", status, want, out)
+		}
+	}
+	if again := planJSON(t, ExitDone, tight(100, seconds(broken.Longest).String()), planTenants(63), args...).Cells[0].Router; !again.Kept {
+		t.Errorf("the time-out that plan names is not kept: %+v", again)
+	}
+	if got := planJSON(t, ExitDone, tight(1, "28s"), "tenant\na\n", args...).Cells[0].Router; got != nil {
+		t.Errorf("without loads the router is judged: %+v", got)
+	}
+	two := strings.Replace(tight(100, "100ms"), "concurrentFailures: 1", "concurrentFailures: 2", 1)
+	two = strings.NewReplacer("fullyDown: 0%", "fullyDown: 100%", "capacityLoss: 50%", "capacityLoss: 100%", "capacity: 100", "capacity: 10000").Replace(two)
+	if got := planJSON(t, ExitDone, two, planTenants(63), args...).Cells[0].Router; len(got.Hang) != 2 || got.Rate <= most {
+		t.Errorf("of two that hang: %+v", got)
+	}
+}
 
 // loose is a fleet whose budget is kept by any tenants.
 var loose = strings.Replace(planFleet, "degradedTenants: 50%", "degradedTenants: 100%", 1)

@@ -42,7 +42,7 @@ func (in *planInput) measure(f *fleet.Fleet, sets []namedSet) (*planReport, erro
 		if m.Headroom != nil && m.Headroom.Normal > 10 && in.seconds == 1 && in.tenants.first > 0 {
 			r.Assumed = append(r.Assumed, fmt.Sprintf("the file's loads are requests per second, which is %s times what a shard of %s carries: if they are not, say --load-per", grouped(m.Headroom.Normal), c.Name))
 		}
-		r.Kept = r.Kept && m.Kept
+		r.Kept = r.Kept && m.holds()
 		tenants, load = tenants+m.Tenants, load+m.Load
 	}
 	for _, w := range f.Resolve() {
@@ -144,7 +144,7 @@ func (in *planInput) measureCell(f *fleet.Fleet, c *planCell, sets []namedSet) (
 	}
 	m.out.Load, m.out.Subsets = m.p.Load(), m.p.Subsets()
 	for _, step := range []func() error{
-		m.failures, m.load, m.lines, func() error { return m.sets(sets) }, m.requests, m.fairness, m.noise, m.zones, m.choose,
+		m.failures, m.load, m.lines, func() error { return m.sets(sets) }, m.requests, m.fairness, m.noise, m.zones, m.choose, m.router,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("cell %q: %w", c.Name, err)

@@ -37,6 +37,7 @@ type planned struct {
 	Failures  []planFailures   `json:"failures"`
 	Sets      []planSet        `json:"sets"`
 	Headroom  *planHeadroom    `json:"headroom,omitempty"`
+	Router    *planRouter      `json:"router,omitempty"` // none without loads
 	Requests  []planRequests   `json:"requests"`
 	Fairness  *planFairness    `json:"fairness,omitempty"`
 	Noise     *planNoise       `json:"noise,omitempty"`

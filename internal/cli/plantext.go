@@ -69,11 +69,14 @@ func (t *planText) answer(r *planReport) {
 	}
 }
 
+// holds says whether the budget is kept, and the router's reservation with it.
+func (c *planned) holds() bool { return c.Kept && (c.Router == nil || c.Router.Kept) }
+
 func (c *planned) verdict() string {
 	switch {
 	case c.Empty:
 		return "no tenants"
-	case !c.Kept:
+	case !c.holds():
 		return "BROKEN"
 	case !c.Budget.Given && c.Capacity == 0:
 		return "no budget"
@@ -94,6 +97,9 @@ func (c *planned) short() string {
 	}
 	if c.Headroom != nil && c.Headroom.Cascades {
 		parts = append(parts, "an overload cascades")
+	}
+	if c.Router != nil && !c.Router.Kept {
+		parts = append(parts, fmt.Sprintf("shards that hang hold %s of the router's %d", grouped(c.Router.Held), c.Router.Reserved))
 	}
 	if parts == nil {
 		parts = []string{fmt.Sprintf("whatever %s fail", ofShards(c.Budget.ConcurrentFailures, len(c.Shards)))}
@@ -121,6 +127,7 @@ func (t *planText) cell(c *planned) {
 	t.failures(c)
 	t.sets(c)
 	t.capacity(c)
+	t.router(c)
 	t.requests(c)
 	t.fairness(c)
 	t.noise(c)

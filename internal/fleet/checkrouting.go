@@ -11,7 +11,8 @@ import (
 // The time that a request may take: an HTTP API gives up after 30 s (API Gateway quotas), and the router
 // answers before that.
 const (
-	leastAttempt = 100 * time.Millisecond
+	// LeastAttempt is the shortest time for an attempt that a fleet may give.
+	LeastAttempt = 100 * time.Millisecond
 	mostAttempt  = 28 * time.Second
 )
 
@@ -58,10 +59,10 @@ func (c *checker) auth() {
 
 // router sees to the times of an attempt and of a keeper, and to who may repeat what.
 func (c *checker) router() {
-	c.within("router.attemptTimeout", c.f.Router.AttemptTimeout, leastAttempt, mostAttempt)
+	c.within("router.attemptTimeout", c.f.Router.AttemptTimeout, LeastAttempt, mostAttempt)
 	for i, r := range c.f.Routes {
 		path := fmt.Sprintf("routes[%d].timeout", i)
-		c.within(path, r.Timeout, leastAttempt, mostAttempt)
+		c.within(path, r.Timeout, LeastAttempt, mostAttempt)
 	}
 	if c.within("keeper.every", c.f.Keeper.Every, leastEvery, mostEvery) && c.f.Keeper.Every%time.Minute != 0 {
 		c.wrong("keeper.every", fmt.Sprintf("keeper.every is %v", c.f.Keeper.Every), "schedules have whole minutes", "write it as 1m or 5m")
