@@ -22,6 +22,8 @@ var levels = map[string]level{
 	"internal/directory": domain,
 	"internal/routing":   domain,
 	"internal/dircache":  domain,
+	"internal/snapshot":  domain,
+	"internal/keeper":    domain,
 	"internal/audit":     domain,
 	"internal/rollout":   domain,
 	"internal/move":      domain,
