@@ -1,0 +1,220 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+func clock() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 123e6, time.UTC) }
+
+// lines observes outcomes and reads what was written.
+func lines(t *testing.T, c Config, outcomes ...routing.Outcome) (read []map[string]any, text string) {
+	t.Helper()
+	var out bytes.Buffer
+	c.Service, c.Cell, c.Out, c.Now = "orders", "eu-1", &out, clock
+	r := New(c)
+	for _, o := range outcomes {
+		r.Observe(o)
+	}
+	for l := range strings.Lines(out.String()) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(l), &m); err != nil {
+			t.Fatalf("%v in %q", err, l)
+		}
+		read = append(read, m)
+	}
+	return read, out.String()
+}
+
+var failover = routing.Outcome{
+	RequestID: "r1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Tenant: "acme", Method: "GET", Route: "/*", Status: 200, Fallbacks: 1,
+	Took: 12_345 * time.Microsecond, Age: 30 * time.Second,
+	Attempts: []routing.Attempt{{Shard: "s03", Err: errors.New("connection refused"), Took: 2 * time.Millisecond}, {Shard: "s07", Status: 200, Took: 10 * time.Millisecond}},
+}
+
+// TestLineGolden: the very text is what queries, dashboards and metric filters are written for.
+func TestLineGolden(t *testing.T) {
+	_, text := lines(t, Config{Metrics: true}, failover,
+		routing.Outcome{RequestID: "r2", Method: "POST", Status: 401, Err: errors.New("a verified token is needed")})
+	const file = "testdata/lines.jsonl"
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("UPDATE=1 go test ./internal/telemetry, if it is meant to:\n%s", text)
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		o := drawn(random)
+		for _, metrics := range []bool{true, false} {
+			got, text := lines(t, Config{Metrics: metrics}, o)
+			want := 1
+			if metrics {
+				want = max(1, len(o.Attempts))
+			}
+			if len(got) != want || strings.Count(text, "\n") != want {
+				t.Fatalf("%+v gives %d lines:\n%s", o, len(got), text)
+			}
+			if got[0]["msg"] != "request" || got[0]["cell"] != "eu-1" || int(got[0]["status"].(float64)) != o.Status {
+				t.Fatalf("%+v gives %s", o, text)
+			}
+			if _, has := got[0]["_aws"]; has != metrics {
+				t.Fatalf("metrics %t: %s", metrics, text)
+			}
+			for _, l := range got {
+				complete(t, l)
+			}
+		}
+	}
+}
+
+// complete sees that what a line's metadata names is there: CloudWatch drops a line that lacks a dimension.
+func complete(t *testing.T, l map[string]any) {
+	t.Helper()
+	aws, ok := l["_aws"].(map[string]any)
+	if !ok {
+		return
+	}
+	if int64(aws["Timestamp"].(float64)) != clock().UnixMilli() {
+		t.Fatalf("timestamp of %v", l)
+	}
+	for _, d := range aws["CloudWatchMetrics"].([]any) {
+		d := d.(map[string]any)
+		for _, set := range d["Dimensions"].([]any) {
+			for _, name := range set.([]any) {
+				if v, ok := l[name.(string)].(string); !ok || v == "" {
+					t.Fatalf("dimension %v is missing in %v", name, l)
+				}
+			}
+		}
+		for _, m := range d["Metrics"].([]any) {
+			if _, ok := l[m.(map[string]any)["Name"].(string)].(float64); !ok {
+				t.Fatalf("metric %v is missing in %v", m, l)
+			}
+		}
+	}
+}
+
+func TestCounted(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	want := map[string][2]int{}
+	var all []routing.Outcome
+	for range 300 {
+		o := drawn(random)
+		for _, a := range o.Attempts {
+			sums := want[a.Shard]
+			sums[0]++
+			if a.Err != nil || a.Status >= 500 || a.Status == 421 {
+				sums[1]++
+			}
+			want[a.Shard] = sums
+		}
+		all = append(all, o)
+	}
+	read, _ := lines(t, Config{Metrics: true}, all...)
+	got := map[string][2]int{}
+	for _, l := range read {
+		if _, sent := l["Requests"]; !sent {
+			continue
+		}
+		if shard, ok := l["shard"].(string); ok {
+			sums := got[shard]
+			sums[0] += int(l["Requests"].(float64))
+			sums[1] += int(l["Errors"].(float64))
+			got[shard] = sums
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
+func TestHidden(t *testing.T) {
+	o := failover
+	o.Tenant = "a-very-secret-customer"
+	read, text := lines(t, Config{Metrics: true, HashTenants: true}, o)
+	if strings.Contains(text, o.Tenant) {
+		t.Errorf("the tenant shows: %s", text)
+	}
+	if id, _ := read[0]["tenant"].(string); len(id) != 26 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") != "" {
+		t.Errorf("tenant is %q", id)
+	}
+	if read, _ = lines(t, Config{HashTenants: true}, routing.Outcome{Status: 401}); read[0]["tenant"] != nil {
+		t.Errorf("nobody is called %v", read[0]["tenant"])
+	}
+}
+
+func TestLevels(t *testing.T) {
+	served := routing.Outcome{Status: 200, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}}
+	with := func(change func(*routing.Outcome)) routing.Outcome {
+		o := served
+		change(&o)
+		return o
+	}
+	for want, all := range map[string][]routing.Outcome{
+		"INFO": {served, with(func(o *routing.Outcome) { o.Status = 404 })},
+		"WARN": {failover, with(func(o *routing.Outcome) { o.Stale = true }), with(func(o *routing.Outcome) { o.HomeErr = io.EOF }),
+			with(func(o *routing.Outcome) { o.Poisoned = true }), {Status: 401, Err: io.EOF}},
+		"ERROR": {with(func(o *routing.Outcome) { o.Status = 503 }), {Status: 500}},
+	} {
+		for _, o := range all {
+			if got, _ := lines(t, Config{}, o); got[0]["level"] != want {
+				t.Errorf("%+v is %v, want %s", o, got[0]["level"], want)
+			}
+		}
+	}
+}
+
+// drawn is any outcome, hostile strings included.
+func drawn(r *rand.Rand) routing.Outcome {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	o := routing.Outcome{
+		RequestID: pick("", "r1", "\"}\n{"), Tenant: pick("", "acme", "a\nb", "ä\u2028", "\xff"), Method: pick("GET", "P\"T"), Route: pick("", "/*"),
+		Status: []int{200, 404, 429, 500, 503}[r.IntN(5)], Took: time.Duration(r.IntN(1e9)), Age: time.Duration(r.IntN(1e12)), Stale: r.IntN(2) == 0, Poisoned: r.IntN(9) == 0,
+	}
+	for range r.IntN(4) {
+		a := routing.Attempt{Shard: pick("s01", "s02"), Took: time.Duration(r.IntN(1e9)), Status: []int{200, 421, 503}[r.IntN(3)]}
+		if r.IntN(3) == 0 {
+			a.Status, a.Err = 0, errors.New(pick("reset", "line\r\nbreak \x1b[31m"))
+		}
+		o.Attempts = append(o.Attempts, a)
+	}
+	if len(o.Attempts) == 0 {
+		o.Err = errors.New("refused")
+	}
+	o.Attempts = slices.Clip(o.Attempts)
+	return o
+}
+
+func BenchmarkObserve(b *testing.B) {
+	r := New(Config{Service: "orders", Cell: "eu-1", Metrics: true, Out: io.Discard})
+	o := routing.Outcome{RequestID: "r1", Tenant: "acme", Method: "GET", Route: "/*", Status: 200, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Observe(o)
+	}
+}
