@@ -22,6 +22,7 @@ var levels = map[string]level{
 	"internal/directory": domain,
 	"internal/routing":   domain,
 	"internal/dircache":  domain,
+	"internal/telemetry": domain,
 	"internal/snapshot":  domain,
 	"internal/keeper":    domain,
 	"internal/audit":     domain,
