@@ -72,6 +72,9 @@ func FormatRequest(req *routing.Request) ([]byte, error) {
 	if len(req.Body) > 0 {
 		out.Headers["content-length"] = strconv.Itoa(len(req.Body)) // of the body, not of its base64
 	}
+	if req.Stream {
+		out.Headers[strings.ToLower(headerStream)] = "1"
+	}
 	out.Body, out.IsBase64Encoded = text(req.Body)
 	forwarded := strings.Split(out.Headers["x-forwarded-for"], ",")
 	out.RequestContext = sliceContext{
@@ -120,6 +123,8 @@ func ParseRequest(payload []byte) (*routing.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("event: %w", err)
 	}
+	req.Stream = req.Header.Get(headerStream) != ""
+	req.Header.Del(headerStream)
 	return &req, nil
 }
 

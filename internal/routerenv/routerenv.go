@@ -25,6 +25,8 @@ type Environment struct {
 	// read is that one, or where there is no way to it. CELLWALL_DIRECTORY_HOME.
 	Home   string
 	Routes []routing.Route // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
+	// Stream says that the function's URLs have the invoke mode RESPONSE_STREAM. CELLWALL_STREAM: "1", or not set.
+	Stream bool
 }
 
 // Replica says whether the table that is read is a replica of the one in the home region.
@@ -45,6 +47,12 @@ func Parse(getenv func(string) string) (Environment, error) {
 	}
 	if e.Home != "" && !e.Replica() {
 		p.fault("CELLWALL_DIRECTORY_HOME", "is %q: the table that is read is in the home region %s itself; leave it out", e.Home, e.HomeRegion)
+	}
+	switch value := getenv("CELLWALL_STREAM"); value {
+	case "", "1":
+		e.Stream = value != ""
+	default:
+		p.fault("CELLWALL_STREAM", "is %q: want 1, where the function's URLs have the invoke mode RESPONSE_STREAM, or nothing", value)
 	}
 	p.json("CELLWALL_ROUTES", &e.Routes, `a list such as [{"path":"/*","via":"lambda"}]`)
 	if len(p.faults) > 0 {

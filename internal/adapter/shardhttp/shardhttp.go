@@ -52,9 +52,40 @@ func (t *Transport) CloseIdle() { t.rt.CloseIdleConnections() }
 
 // Send implements routing.Transport. Redirects are the client's to follow.
 func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
+	var resp *routing.Response
+	var err error
+	if req.Stream {
+		resp, err = t.stream(ctx, call, req)
+	} else if resp, err = t.send(ctx, call, req); err == nil {
+		resp, err = routing.Whole(resp)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("shard %s: %w", call.Shard, err)
+	}
+	return resp, nil
+}
+
+// stream sends a request whose answer may stay a stream.
+func (t *Transport) stream(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
+	sending := routing.NewSending(ctx)
+	resp, err := t.send(sending, call, req)
+	if err != nil {
+		sending.End()
+		return nil, sending.Why(err)
+	}
+	resp.Stream = sending.Streamed(resp.Stream)
+	if routing.Streamable(resp.Status) {
+		return resp, nil
+	}
+	resp, err = routing.Whole(resp)
+	return resp, sending.Why(err)
+}
+
+// send returns the answer's head, and its body as a stream.
+func (t *Transport) send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
 	r, err := t.request(ctx, call, req)
 	if err != nil {
-		return nil, fmt.Errorf("shard %s: %w: %w", call.Shard, routing.ErrNotSent, err)
+		return nil, fmt.Errorf("%w: %w", routing.ErrNotSent, err)
 	}
 	// Until a connection is there, nothing can have been sent.
 	var connected atomic.Bool
@@ -66,17 +97,9 @@ func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Re
 		if !connected.Load() {
 			err = fmt.Errorf("%w: %w", routing.ErrNotSent, err)
 		}
-		return nil, fmt.Errorf("shard %s: %w", call.Shard, err)
+		return nil, err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, routing.MaxBody+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("shard %s: read the answer: %w", call.Shard, err)
-	case len(body) > routing.MaxBody:
-		return routing.AnswerTooLarge(), nil
-	}
-	return &routing.Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+	return &routing.Response{Status: resp.StatusCode, Header: resp.Header, Stream: resp.Body}, nil
 }
 
 func (t *Transport) request(ctx context.Context, call routing.Call, req *routing.Request) (*http.Request, error) {

@@ -1,4 +1,5 @@
-// Package shardlambda carries requests to a shard's Lambda slice, by a synchronous invocation.
+// Package shardlambda carries requests to a shard's Lambda slice, by a synchronous invocation whose answer is
+// streamed where the request allows it.
 package shardlambda
 
 import (
@@ -14,14 +15,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/smithy-go"
 
+	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
 
 // Client is the part of *lambda.Client that is needed. It must not repeat invocations by itself: make
 // it with the options of Once.
 type Client interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
+	InvokeWithResponseStream(context.Context, *lambda.InvokeWithResponseStreamInput, ...func(*lambda.Options)) (*lambda.InvokeWithResponseStreamOutput, error)
 }
 
 // Once switches the SDK's own retries off: an invocation whose answer was lost may have run, and only
@@ -39,33 +41,40 @@ func New(client Client, function func(shard string) string) *Transport {
 	return &Transport{client, function}
 }
 
-// Send implements routing.Transport. The slice gets an HTTP API event, payload format 2.0.
+// Send implements routing.Transport. The slice gets an event of an HTTP API, payload format 2.0.
 func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	payload, err := httpapi.FormatEvent(req)
+	payload, err := awsevent.FormatRequest(req)
+	if errors.Is(err, routing.ErrTooLarge) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", routing.ErrNotSent, err)
 	}
-	if len(payload) > routing.MaxBody {
-		return nil, fmt.Errorf("%w: an event of %d bytes, and an invocation carries %d", routing.ErrTooLarge, len(payload), routing.MaxBody)
+	var resp *routing.Response
+	if function := t.function(call.Shard); req.Stream {
+		resp, err = t.stream(ctx, function, payload)
+	} else {
+		resp, err = t.invoke(ctx, function, payload)
 	}
-	out, err := t.client.Invoke(ctx, &lambda.InvokeInput{
-		FunctionName: aws.String(t.function(call.Shard)), Payload: payload,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("invoke slice of shard %s: %w", call.Shard, classify(err))
+	if errors.Is(err, errAnswerTooLarge) {
+		return routing.AnswerTooLarge(), nil
 	}
-	if out.FunctionError != nil {
-		err := functionError(out.Payload)
-		if errors.Is(err, errAnswerTooLarge) {
-			return routing.AnswerTooLarge(), nil
-		}
-		return nil, fmt.Errorf("slice of shard %s: %w", call.Shard, err)
-	}
-	resp, err := httpapi.ParseResponse(out.Payload)
 	if err != nil {
 		return nil, fmt.Errorf("slice of shard %s: %w", call.Shard, err)
 	}
 	return resp, nil
+}
+
+// invoke invokes a slice and waits for its whole answer.
+func (t *Transport) invoke(ctx context.Context, function string, payload []byte) (*routing.Response, error) {
+	out, err := t.client.Invoke(ctx, &lambda.InvokeInput{FunctionName: aws.String(function), Payload: payload})
+	if err != nil {
+		return nil, classify(err)
+	}
+	if out.FunctionError != nil {
+		return nil, functionError(out.Payload)
+	}
+	return awsevent.ParseAnswer(out.Payload)
 }
 
 // notRun are the errors with which Lambda refuses an invocation before the function's code runs. Source:
@@ -127,12 +136,30 @@ func functionError(payload []byte) error {
 	if err := json.Unmarshal(payload, &report); err != nil {
 		return fmt.Errorf("function failed with a report that cannot be read: %w", err)
 	}
-	if report.Type == "Function.ResponseSizeTooLarge" {
+	return failure(report.Type, report.Message)
+}
+
+// streamError reads what Lambda says of a streamed invocation that failed: a code, and details that are a report
+// as functionError reads it, or a text.
+func streamError(code, details string) error {
+	var report struct {
+		Type    string `json:"errorType"`
+		Message string `json:"errorMessage"`
+	}
+	if json.Unmarshal([]byte(details), &report) == nil && report.Type != "" {
+		return failure(report.Type, report.Message)
+	}
+	return failure(code, details)
+}
+
+// failure is what a kind of failure and its message mean.
+func failure(kind, message string) error {
+	if kind == "Function.ResponseSizeTooLarge" {
 		return errAnswerTooLarge
 	}
-	err := fmt.Errorf("function failed with %s: %s", report.Type, report.Message)
+	err := fmt.Errorf("function failed with %s: %s", kind, message)
 	// A time-out is "Sandbox.Timedout", and on older runtimes only this text.
-	if report.Type == "Sandbox.Timedout" || strings.Contains(report.Message, "Task timed out after") {
+	if kind == "Sandbox.Timedout" || strings.Contains(message, "Task timed out after") {
 		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return err
