@@ -1,0 +1,229 @@
+package snapshot
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// watch is what a Refresher told.
+type watch struct {
+	taken   []uint64
+	errs    []error
+	unmoved int
+}
+
+func (w *watch) observe(s *Snapshot, err error) {
+	switch {
+	case err != nil:
+		w.errs = append(w.errs, err)
+	case s != nil:
+		w.taken = append(w.taken, s.Generation)
+	default:
+		w.unmoved++
+	}
+}
+
+func refresher(t *testing.T, o *object, with Opener) (*Refresher, *Holder, *watch) {
+	t.Helper()
+	h, w := NewHolder("eu-1"), &watch{}
+	r, err := NewRefresher(RefreshConfig{Reader: o, Opener: with, Holder: h, Observe: w.observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, h, w
+}
+
+func TestStartTakesTheSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 3, time.Now())))
+		r, h, _ := refresher(t, o, &ring)
+		if err := r.Start(t.Context(), time.Second); err != nil || h.Generation() != 3 {
+			t.Errorf("generation %d, %v", h.Generation(), err)
+		}
+	})
+}
+
+// A start neither fails nor hangs for want of a snapshot.
+func TestStartGoesOnWithout(t *testing.T) {
+	for name, c := range map[string]struct {
+		object *object
+		opener Opener
+		is     error
+		waits  time.Duration
+	}{
+		"there is none":     {&object{}, &ring, ErrNone, 0},
+		"bucket down":       {&object{down: errDown}, &ring, errDown, 0},
+		"key service down":  {&object{data: seal(t, plainSnapshot(t, "eu-1", 3, epoch0))}, &keyring{key: 1, mac: 2, down: errDown}, errDown, 0},
+		"bucket hangs":      {&object{hang: make(chan struct{})}, &ring, nil, time.Second},
+		"another cell's":    {&object{data: seal(t, plainSnapshot(t, "eu-2", 3, epoch0))}, &ring, ErrCell, 0},
+		"a week and a year": {&object{data: seal(t, plainSnapshot(t, "eu-1", 3, time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC).Add(-MaxAge)))}, &ring, ErrTooOld, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if c.object.hang != nil {
+				c.object.hang = make(chan struct{}) // of this bubble
+			}
+			r, h, _ := refresher(t, c.object, c.opener)
+			begin := time.Now()
+			err := r.Start(t.Context(), time.Second)
+			if err == nil || c.is != nil && !errors.Is(err, c.is) || h.Snapshot() != nil || time.Since(begin) != c.waits { // by the bubble's clock
+				t.Errorf("%s: after %v: %v, %v", name, time.Since(begin), h.Snapshot(), err)
+			}
+			time.Sleep(getTimeout) // what hangs is given up
+		})
+	}
+}
+
+func TestRunFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{}
+		r, h, w := refresher(t, o, &ring)
+		_ = r.Start(t.Context(), time.Second)
+		go r.Run(t.Context())
+		put := func(s *Snapshot) {
+			o.put(seal(t, s))
+			time.Sleep(Interval + time.Second)
+			synctest.Wait()
+		}
+		for generation := uint64(1); generation <= 3; generation++ {
+			if put(plainSnapshot(t, "eu-1", generation, time.Now())); h.Generation() != generation {
+				t.Fatalf("generation %d, want %d: %v", h.Generation(), generation, w.errs)
+			}
+		}
+		// What is refused leaves what is there, is read once, and is told of each time.
+		w.errs, o.gets = nil, 0
+		put(plainSnapshot(t, "eu-1", 2, time.Now()))
+		time.Sleep(time.Minute)
+		if h.Generation() != 3 || len(w.errs) < 2 || !errors.Is(w.errs[0], ErrOlder) || !errors.Is(w.errs[len(w.errs)-1], ErrOlder) {
+			t.Errorf("an older one was put: generation %d, %v", h.Generation(), w.errs)
+		}
+		// A bucket that is down for hours takes nothing away, and age tells.
+		o.mu.Lock()
+		o.down = errDown
+		o.mu.Unlock()
+		time.Sleep(6 * time.Hour)
+		if _, _, ok := h.Entry("acme"); !ok || !errors.Is(w.errs[len(w.errs)-1], errDown) {
+			t.Errorf("after an outage: %t, %v", ok, w.errs[len(w.errs)-1])
+		}
+		if age, ok := h.Age(time.Now()); !ok || age < 6*time.Hour {
+			t.Errorf("age %v, %t", age, ok)
+		}
+		o.mu.Lock()
+		o.down = nil
+		o.mu.Unlock()
+		if put(plainSnapshot(t, "eu-1", 9, time.Now())); h.Generation() != 9 {
+			t.Errorf("generation %d after the outage", h.Generation())
+		}
+		w.errs, w.unmoved = nil, 0
+		time.Sleep(10 * Interval)
+		if w.unmoved < 9 || len(w.errs) > 0 || len(w.taken) != 4 {
+			t.Errorf("while nothing changed: %+v", w)
+		}
+	})
+}
+
+// A snapshot from the future will do later: it is read again.
+func TestClocksAreSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 1, time.Now().Add(MaxSkew+time.Minute))))
+		r, h, _ := refresher(t, o, &ring)
+		if err := r.Start(t.Context(), time.Second); !errors.Is(err, ErrFuture) {
+			t.Errorf("from the future: %v", err)
+		}
+		go r.Run(t.Context())
+		time.Sleep(time.Minute + again)
+		synctest.Wait()
+		if h.Generation() != 1 {
+			t.Error("its time has come, and it is not taken")
+		}
+	})
+}
+
+func TestBesideTakesNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 1, time.Now())))
+		r, h, _ := refresher(t, o, &ring)
+		if err := r.Start(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		invoke := func() time.Duration {
+			begin := time.Now()
+			r.Beside(t.Context())
+			return time.Since(begin) // by the bubble's clock
+		}
+		o.gets = 0
+		for range 100 {
+			if took := invoke(); took != 0 {
+				t.Fatalf("an invocation waited %v", took)
+			}
+		}
+		if o.gets != 0 {
+			t.Errorf("%d looks within the interval", o.gets)
+		}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 2, time.Now())))
+		time.Sleep(Interval)
+		for range 100 {
+			invoke()
+		}
+		synctest.Wait()
+		if o.gets != 1 || h.Generation() != 2 {
+			t.Errorf("%d looks when one was due, generation %d", o.gets, h.Generation())
+		}
+
+		// The bucket hangs: invocations go on, and one in an interval waits a moment once it is overdue.
+		o.mu.Lock()
+		o.hang = make(chan struct{})
+		o.mu.Unlock()
+		begin, waits := time.Now(), map[time.Duration]int{}
+		for range 1200 {
+			waits[invoke()]++
+			time.Sleep(time.Second)
+		}
+		most := int(time.Since(begin)/Interval) - overdue
+		if len(waits) != 2 || waits[patience] == 0 || waits[patience] > most {
+			t.Errorf("in %v of an outage invocations waited %v, want at most %d of %v", time.Since(begin), waits, most, patience)
+		}
+		if h.Generation() != 2 {
+			t.Error("the outage took the snapshot away")
+		}
+		o.mu.Lock()
+		close(o.hang)
+		o.hang = nil
+		o.mu.Unlock()
+		o.put(seal(t, plainSnapshot(t, "eu-1", 3, time.Now())))
+		time.Sleep(Interval)
+		invoke()
+		synctest.Wait()
+		if h.Generation() != 3 {
+			t.Errorf("generation %d after the outage", h.Generation())
+		}
+	})
+}
+
+func TestLargeSnapshotsAreReadLessOften(t *testing.T) {
+	o := &object{}
+	r, h, _ := refresher(t, o, &ring)
+	if got := r.interval(); got != Interval {
+		t.Errorf("without a snapshot: %v", got)
+	}
+	s := plainSnapshot(t, "eu-1", 1, epoch0)
+	s.Entries.data = make([]byte, 3*perInterval)
+	if err := h.Take(s); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.interval(); got != 4*Interval {
+		t.Errorf("of %d bytes: %v", len(s.Entries.data), got)
+	}
+}
+
+func TestRefresherNeedsItsParts(t *testing.T) {
+	for _, c := range []RefreshConfig{{}, {Reader: &object{}, Opener: &ring}, {Reader: &object{}, Opener: &ring, Holder: NewHolder("eu-1"), Every: -1}} {
+		if _, err := NewRefresher(c); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
