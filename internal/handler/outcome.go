@@ -32,7 +32,7 @@ func LogOutcome(log *slog.Logger) func(routing.Outcome) {
 		if o.Err != nil {
 			line = append(line, "err", o.Err.Error())
 		}
-		if o.MayBeStale {
+		if o.Stale {
 			line = append(line, "mayBeStale", true)
 		}
 		if o.ReplicaErr != nil {

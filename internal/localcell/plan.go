@@ -68,7 +68,7 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 		p.HealthPath = f.Shard.HTTP.HealthPath
 	}
 	for _, r := range f.Routes {
-		p.Routes = append(p.Routes, routing.Route{Path: r.Path, Via: r.Via})
+		p.Routes = append(p.Routes, routing.Route{Path: r.Path, Via: r.Via, Fanout: r.Fanout, Timeout: r.Timeout})
 	}
 	var err error
 	if p.Topology, err = p.Topology.WithSlots(); err != nil {

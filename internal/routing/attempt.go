@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing/health"
 )
 
 // attempt is what became of one sending: an answer or an error, never both.
@@ -16,43 +19,116 @@ type attempt struct {
 	err  error
 }
 
-// attempt sends the request to one shard. With another attempt in hand it takes at most half of the time
-// that is left, so that a shard that hangs leaves as much for the next.
-func (s *serving) attempt(ctx context.Context, entry directory.Entry, shard string, another bool) attempt {
-	try := ctx
-	if deadline, ok := ctx.Deadline(); ok && another {
-		var cancel context.CancelFunc
-		try, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
+// attempt sends the request to one shard, which has a slot for it, and remembers what became of it.
+func (s *serving) attempt(ctx context.Context, entry directory.Entry, shard string, limit time.Duration) attempt {
+	a, note := s.try(ctx, entry, shard, limit, s.shardHeader())
+	if len(s.out.Attempts) > 0 {
+		s.out.Fallbacks++
 	}
+	s.note(a, note)
+	return a
+}
+
+// note remembers an attempt.
+func (s *serving) note(a attempt, note Attempt) {
+	s.out.Attempts = append(s.out.Attempts, note)
+	if a.failed() && !a.noEffect() {
+		s.maybeDone = true
+	}
+}
+
+// try sends the request to one shard with a header that it may change, and gives the shard's slot back. It
+// changes nothing of s.
+func (s *serving) try(ctx context.Context, entry directory.Entry, shard string, limit time.Duration, header http.Header) (attempt, Attempt) {
+	w := s.wait(ctx, limit)
 	call := Call{Tenant: s.out.Tenant, Epoch: entry.Epoch, Shard: shard}
 	req := *s.req
-	req.Path, req.RawQuery = clean(req.Path), clean(req.RawQuery)
-	req.Header = forShard(s.req.Header, call)
-	SetDeadline(try, req.Header)
+	req.Path, req.RawQuery, req.Header = clean(req.Path), clean(req.RawQuery), header
+	req.Stream = req.Stream && !s.route.fanout
+	tell(header, call, w.deadline)
 
+	s.config.Health.Begin(shard)
 	start := s.config.Now()
-	resp, err := s.via.Send(try, call, &req)
-	a := attempt{resp, err}
-	note := Attempt{Shard: shard, Took: s.config.Now().Sub(start), Err: err}
-	if err == nil && (resp.Status < 200 || resp.Status > 599) {
-		a = attempt{err: fmt.Errorf("shard answered with status %d", resp.Status)}
-		note.Err = a.err
+	a := s.send(w.ctx, call, &req)
+	took := s.config.Now().Sub(start)
+	result := s.result(ctx, w, &a)
+	s.config.Health.End(shard, result, took)
+	if s.config.Poison != nil {
+		switch result {
+		case health.Answered, health.Failed, health.TimedOut:
+			s.config.Poison.Observe(s.out.Tenant, shard, result != health.Answered)
+		}
 	}
+	if a.resp != nil && a.resp.Stream != nil {
+		w.headArrived()
+		answer := *a.resp
+		answer.Stream = &holding{ReadCloser: a.resp.Stream, release: func() {
+			w.cancel()
+			s.release(shard)
+		}}
+		a.resp = &answer
+	} else {
+		w.cancel()
+		s.release(shard)
+	}
+	note := Attempt{Shard: shard, Took: took, Err: a.err}
 	if a.err == nil {
-		note.Status = resp.Status
+		note.Status = a.resp.Status
 	}
-	s.out.Attempts = append(s.out.Attempts, note)
+	return a, note
+}
 
+// send asks the transport. A panic there is a failed attempt like any other: nobody knows what the shard did.
+func (s *serving) send(ctx context.Context, call Call, req *Request) (a attempt) {
+	defer func() {
+		if v := recover(); v != nil {
+			a = attempt{err: fmt.Errorf("the transport panicked: %v\n%s", v, debug.Stack())}
+		}
+	}()
+	resp, err := s.config.Transports[s.route.via].Send(ctx, call, req)
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled), errors.Is(a.err, ErrTooLarge), a.misdirected():
-		// The client left, or the request was at fault, or the directory: that says nothing of the shard.
-	case a.failed():
-		s.health.failed(shard)
-	default:
-		s.health.succeeded(shard)
+	case err != nil:
+		return attempt{err: err}
+	case resp == nil:
+		return attempt{err: errors.New("the transport gave neither an answer nor an error")}
+	case resp.Status < 200 || resp.Status > 599:
+		if resp.Stream != nil {
+			resp.Stream.Close()
+		}
+		return attempt{err: fmt.Errorf("shard answered with status %d", resp.Status)}
+	}
+	a = attempt{resp: resp}
+	if resp.Stream != nil && a.failed() {
+		// It is passed on only if no other member answers, and those are asked when this one is done with.
+		if a.resp, err = Whole(resp); err != nil {
+			return attempt{err: err}
+		}
 	}
 	return a
+}
+
+// result is what an attempt says of the shard. An attempt that ran out of its time is marked so.
+func (s *serving) result(ctx context.Context, w waiting, a *attempt) health.Result {
+	switch {
+	case a.err == nil && a.misdirected():
+		return health.Unknown // the directory was at fault
+	case a.err == nil && a.failed():
+		return health.Failed
+	case a.err == nil:
+		return health.Answered
+	case errors.Is(ctx.Err(), context.Canceled), errors.Is(a.err, ErrTooLarge):
+		return health.Unknown // the client left, or the request was at fault
+	case errors.Is(a.err, ErrThrottled):
+		return health.Throttled
+	case errors.Is(a.err, ErrNotSent):
+		return health.Failed
+	case errors.Is(a.err, context.DeadlineExceeded):
+		return health.TimedOut
+	case errors.Is(context.Cause(w.ctx), context.DeadlineExceeded):
+		a.err = fmt.Errorf("%w: %w", context.DeadlineExceeded, a.err)
+		return health.TimedOut
+	}
+	return health.Failed
 }
 
 // failed says whether another member should be asked: no answer came, or the shard's service or load
@@ -76,31 +152,45 @@ func (a attempt) misdirected() bool {
 // noEffect says whether the failed attempt certainly did nothing. A 421 comes before any effect.
 func (a attempt) noEffect() bool { return errors.Is(a.err, ErrNotSent) || a.misdirected() }
 
-// answer turns the last attempt into what the client gets.
-func (s *serving) answer(a attempt) *Response {
-	switch {
-	case a.misdirected():
-		return s.refuse(http.StatusServiceUnavailable, "the tenant is being placed; nothing was done",
-			errors.New("every shard that was asked refused the tenant")).retryAfter(1)
-	case a.err == nil:
-		return &Response{
-			Status: a.resp.Status,
-			Header: forClient(a.resp.Header, s.req.Method, a.resp.Status),
-			Body:   a.resp.Body,
-			Stream: a.resp.Stream,
-		}
-	case errors.Is(a.err, ErrTooLarge):
-		return s.refuse(http.StatusRequestEntityTooLarge, "the request is larger than this route carries", a.err)
-	case a.noEffect():
-		return s.refuse(http.StatusServiceUnavailable, "the service is not available; nothing was done", a.err).retryAfter(1)
-	}
-	status, what := http.StatusBadGateway, "the service gave no valid answer"
-	if errors.Is(a.err, context.DeadlineExceeded) {
-		status, what = http.StatusGatewayTimeout, "the service did not answer in time"
-	}
-	if s.repeatable {
-		return s.refuse(status, what+"; the request may be repeated", a.err)
-	}
-	s.out.Err = a.err
-	return problemOf(TypeMaybeDone, status, what+"; the request may have taken effect, so it was not repeated")
+// waiting is the time that an attempt has.
+type waiting struct {
+	ctx         context.Context
+	cancel      func()
+	deadline    time.Time // until when the shard may have effects; zero for no bound
+	headArrived func()    // the answer has begun and may go on for longer
 }
+
+// wait gives an attempt its time. That of an answer that streams ends with its head: from there on it goes on
+// for as long as the client stays. Its deadline is not told to the shard when it only reads, for no answer to a
+// question can overwrite anything, however late.
+func (s *serving) wait(ctx context.Context, limit time.Duration) waiting {
+	deadline := time.Now().Add(limit)
+	if !s.req.Stream || s.route.fanout {
+		try, cancel := context.WithDeadline(ctx, deadline)
+		return waiting{try, cancel, deadline, nil}
+	}
+	try, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	w := waiting{ctx: try, deadline: deadline, headArrived: func() { timer.Stop() }}
+	w.cancel = func() {
+		timer.Stop()
+		cancel(nil)
+	}
+	if safe(s.req.Method) {
+		w.deadline, _ = ctx.Deadline()
+	}
+	return w
+}
+
+// shardHeader is what a shard gets of the client's header. It is made once: attempts follow one another, and
+// a transport keeps nothing of it.
+func (s *serving) shardHeader() http.Header {
+	if s.header == nil {
+		s.header = fromClient(s.req.Header)
+		s.header[HeaderRequestID] = []string{s.out.RequestID}
+	}
+	return s.header
+}
+
+// ownHeader is shardHeader for attempts at the same time.
+func (s *serving) ownHeader() http.Header { return maps.Clone(s.shardHeader()) }

@@ -14,6 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing/health"
+	"cellwall.dev/cellwall/internal/routing/limit"
 )
 
 // fate is what a shard does with a request.
@@ -157,7 +159,7 @@ type trial struct {
 // trialTopologies are two versions of one cell; the second lacks two shards of the first and has another.
 var trialTopologies = published{1: topology(1, eight...), 2: topology(2, append([]string{"s09"}, eight[2:]...)...)}
 
-func newTrial(t *rapid.T, dir getter) *trial {
+func newTrial(t *rapid.T, dir getter, changes ...func(*Config)) *trial {
 	tr := &trial{fates: map[string]fate{}}
 	c := testConfig(dir, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
 		tr.mu.Lock()
@@ -170,6 +172,12 @@ func newTrial(t *rapid.T, dir getter) *trial {
 	c.Pick = func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
 	for _, shard := range append([]string{"s09", "gone"}, eight...) {
 		tr.fates[shard] = rapid.SampledFrom(fates).Draw(t, "fate of "+shard)
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	for _, r := range c.Routes {
+		c.Transports[r.Via] = c.Transports[ViaLambda]
 	}
 	e, err := New(c)
 	if err != nil {
@@ -189,8 +197,8 @@ func drawEntry(t *rapid.T) directory.Entry {
 
 var methods = []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH", "BREW"}
 
-// TestSubsetOnly holds rules 2 and 3: whatever happened before, only members are asked, and as long as
-// there is a member one is asked.
+// TestSubsetOnly: whatever happened before, only members are asked, and as long as there is a member one is
+// asked.
 func TestSubsetOnly(t *testing.T) {
 	subset := map[uint64]map[string][]string{}
 	for version, top := range trialTopologies {
@@ -228,42 +236,121 @@ func TestSubsetOnly(t *testing.T) {
 	})
 }
 
-// TestAtMostTwice holds rule 4.
-func TestAtMostTwice(t *testing.T) {
+// TestBoundedRepeats: however the shards of however large a subset fail, nobody is asked twice by one entry, one
+// environment repeats once, and a process as often as its budget lets it.
+func TestBoundedRepeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr := newTrial(t, fixed{"acme": drawEntry(t)})
+		single := rapid.Bool().Draw(t, "single")
+		tr := newTrial(t, fixed{"acme": drawEntry(t)}, func(c *Config) { c.Single = single })
 		for range rapid.IntRange(1, 30).Draw(t, "requests") {
 			tr.calls = nil
-			method := rapid.SampledFrom(methods).Draw(t, "method")
-			tr.engine.Serve(context.Background(), "acme", &Request{Method: method, Path: "/x"})
-			switch len(tr.calls) {
-			case 0, 1:
-				continue
-			case 2:
-			default:
+			tr.engine.Serve(context.Background(), "acme", &Request{Method: rapid.SampledFrom(methods).Draw(t, "method"), Path: "/x"})
+			if single && len(tr.calls) > 2 {
 				t.Fatalf("sent %d times", len(tr.calls))
 			}
-			if tr.calls[0].Shard == tr.calls[1].Shard {
-				t.Fatalf("sent to %s twice", tr.calls[0].Shard)
+			asked := map[string]bool{}
+			for _, call := range tr.calls {
+				if asked[call.Shard] {
+					t.Fatalf("sent to %s twice", call.Shard)
+				}
+				asked[call.Shard] = true
 			}
-			first := tr.fates[tr.calls[0].Shard]
-			harmless := errors.Is(first.err, ErrNotSent) || first.resp != nil && first.resp.Status == 421
-			if (method == "POST" || method == "PATCH" || method == "BREW") && !harmless {
-				t.Fatalf("%s was repeated after a shard that %s", method, first.name)
+		}
+	})
+	t.Run("budget", func(t *testing.T) {
+		// Requests wait at their shard until all are there, and then all fail.
+		const all = 40
+		var arrived sync.WaitGroup
+		arrived.Add(all)
+		var first, repeats, most atomic.Int64
+		held := make(chan struct{})
+		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(context.Context, Call, *Request) (*Response, error) {
+			if first.Add(1) <= all {
+				arrived.Done()
+				arrived.Wait()
+				return nil, errBroken
 			}
-			if first.resp != nil && (first.resp.Status == 200 || first.resp.Status == 500 || first.resp.Status == 422) {
-				t.Fatalf("repeated after a shard that %s", first.name)
+			now := repeats.Add(1)
+			for {
+				seen := most.Load()
+				if now <= seen || most.CompareAndSwap(seen, now) {
+					break
+				}
+			}
+			<-held
+			repeats.Add(-1)
+			return ok(""), nil
+		}))
+		e := newEngine(t, c)
+		statuses := make(chan int, all)
+		for range all {
+			go func() { statuses <- e.Serve(t.Context(), "acme", get("/x")).Status }()
+		}
+		count := map[int]int{}
+		for range all - all/5 {
+			count[<-statuses]++
+		}
+		close(held)
+		for range all / 5 {
+			count[<-statuses]++
+		}
+		if most.Load() != all/5 || count[200] != all/5 || count[502] != all-all/5 {
+			t.Errorf("of %d requests at once whose shard failed, %d were repeated at once; answers %v", all, most.Load(), count)
+		}
+	})
+}
+
+// TestRepeatedOnlyIfSafe: what every request was sent for, after what had become of the sendings before.
+func TestRepeatedOnlyIfSafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		records, queue := rapid.Bool().Draw(t, "records"), rapid.Bool().Draw(t, "queue")
+		tr := newTrial(t, fixed{"acme": drawEntry(t)}, func(c *Config) {
+			c.IdempotencyKeys = records
+			if queue {
+				c.Routes = []Route{{Path: "/*", Via: ViaQueue}}
+			}
+		})
+		for range rapid.IntRange(1, 30).Draw(t, "requests") {
+			tr.calls = nil
+			method, keyed := rapid.SampledFrom(methods).Draw(t, "method"), rapid.Bool().Draw(t, "keyed")
+			header := http.Header{}
+			if keyed {
+				header.Set("Idempotency-Key", `"k"`)
+			}
+			tr.engine.Serve(context.Background(), "acme", &Request{Method: method, Path: "/x", Header: header})
+			safe := !queue && (slices.Contains([]string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"}, method) ||
+				records && keyed && (method == "POST" || method == "PATCH"))
+			for i, call := range tr.calls {
+				if i == len(tr.calls)-1 {
+					break
+				}
+				f := tr.fates[call.Shard]
+				harmless := errors.Is(f.err, ErrNotSent) || f.resp != nil && f.resp.Status == 421
+				if !safe && !harmless {
+					t.Fatalf("%s was repeated after a shard that %s", method, f.name)
+				}
+				if f.resp != nil && slices.Contains([]int{200, 500, 422}, f.resp.Status) || errors.Is(f.err, ErrTooLarge) {
+					t.Fatalf("repeated after a shard that %s", f.name)
+				}
 			}
 		}
 	})
 }
 
-// TestIdempotentSurvivesOneShard is what the fallback is for: as long as one of the two members
-// answers, no idempotent request fails, whatever the other does and has done.
-func TestIdempotentSurvivesOneShard(t *testing.T) {
+// TestHealthOnlyOrders is what the fallback is for: as long as one of the two members answers, no idempotent
+// request fails, whatever the other does and has done, and whatever is said of the one.
+func TestHealthOnlyOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr := newTrial(t, fixed{"acme": pinned("acme", "s01", "s02")})
+		single := rapid.Bool().Draw(t, "single")
+		tr := newTrial(t, fixed{"acme": pinned("acme", "s01", "s02")}, func(c *Config) { c.Single = single })
 		for range rapid.IntRange(1, 20).Draw(t, "requests") {
+			var reports []health.Report
+			for _, shard := range []string{"s01", "s02"} {
+				reports = append(reports, health.Report{
+					Shard: shard, Targets: 2, Healthy: rapid.IntRange(0, 2).Draw(t, "healthy"), Drained: rapid.Bool().Draw(t, "drained"),
+				})
+			}
+			tr.engine.config.Health.Report(time.Now(), reports)
 			bad := rapid.SampledFrom([]string{"cannot", "is cut off", "throttles", "breaks", "hangs", "does not hold", "talks nonsense"}).Draw(t, "bad")
 			tr.fates["s01"], tr.fates["s02"] = fateOf(bad), fateOf("answers")
 			if rapid.Bool().Draw(t, "swap") {
@@ -321,8 +408,10 @@ func TestClientThatLeaves(t *testing.T) {
 	if sent != 5 {
 		t.Errorf("sent %d times for 5 requests whose client left", sent)
 	}
-	for shard := range e.health.failing {
-		t.Errorf("shard %s is held responsible for a client that left", shard)
+	for _, shard := range []string{"s01", "s02"} {
+		if e.config.Health.State(shard).Resting {
+			t.Errorf("shard %s is held responsible for a client that left", shard)
+		}
 	}
 }
 
@@ -335,7 +424,7 @@ func TestDeadlineBoundsTheRequest(t *testing.T) {
 	wantProblem(t, newEngine(t, c).Serve(t.Context(), "acme", get("/x")), http.StatusGatewayTimeout)
 }
 
-// TestConcurrent is for the race detector, and holds rules 2 and 4 under load.
+// TestConcurrent is for the race detector: only members are asked under load, and every request is answered.
 func TestConcurrent(t *testing.T) {
 	var sent, broken atomic.Int64
 	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02"), "zeta": pinned("zeta", "s02", "s03")},
@@ -351,6 +440,7 @@ func TestConcurrent(t *testing.T) {
 			return ok(""), nil
 		}))
 	c.Pick = nil
+	c.Budget = limit.NewBudget(1, 3)
 	e := newEngine(t, c)
 	const workers, each = 32, 200
 	var wg sync.WaitGroup

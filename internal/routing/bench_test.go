@@ -2,21 +2,31 @@ package routing
 
 import (
 	"context"
-	"fmt"
 	"testing"
-
-	"cellwall.dev/cellwall/internal/directory"
 )
 
-// BenchmarkOrder is the decision alone: the subset of an entry whose topology is known, in order.
-func BenchmarkOrder(b *testing.B) {
-	e := newEngine(b, testConfig(fixed{}, sender(nil)))
-	for _, entry := range []directory.Entry{pinned("acme"), pinned("acme", "s01", "s02")} {
-		b.Run(fmt.Sprintf("pins=%d", len(entry.Pins)), func(b *testing.B) {
+// BenchmarkDecision is the decision alone: what is known of a tenant and who serves it are remembered, and the
+// members are put in order.
+func BenchmarkDecision(b *testing.B) {
+	entries := fixed{"computed": at(1, "computed"), "pinned": pinned("pinned", "s01", "s02"), "home": at(1, "home")}
+	for tenant := range entries {
+		b.Run(tenant, func(b *testing.B) {
+			c := testConfig(entries, sender(nil))
+			c.Pick = nil
+			if tenant == "home" {
+				c.State = StateHome
+			}
+			e := newEngine(b, c)
+			s := serving{Engine: e, out: Outcome{Tenant: tenant}, req: get("/orders/42"), repeatable: true, key: "42"}
 			b.ReportAllocs()
-			s := serving{Engine: e, out: Outcome{Tenant: "acme"}, req: get("/x"), repeatable: true}
 			for b.Loop() {
-				if order, refusal := s.order(b.Context(), entry); refusal != nil || len(order) != 2 {
+				s.looks = 0
+				entry, refusal := s.look(b.Context())
+				if refusal != nil {
+					b.Fatal(refusal)
+				}
+				order, refusal := s.order(b.Context(), entry)
+				if refusal != nil || len(order) == 0 {
 					b.Fatal(order)
 				}
 			}

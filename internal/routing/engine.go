@@ -2,17 +2,21 @@ package routing
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net/http"
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing/health"
+	"cellwall.dev/cellwall/internal/routing/limit"
+	"cellwall.dev/cellwall/internal/routing/poison"
 )
 
-// Config is what an Engine is made of. All but the last four fields are needed.
+// Config is what an Engine is made of. The first seven fields are needed.
 type Config struct {
 	Cell       string               // the cell that this router belongs to
 	Entries    Entries              // asked for every request
@@ -20,7 +24,30 @@ type Config struct {
 	Keys       directory.Keys       // asked once for each topology that computes a subset
 	Routes     []Route              // the first that matches wins
 	Transports map[string]Transport // by Route.Via
-	Timeout    time.Duration        // for one request, both attempts together
+	Timeout    time.Duration        // for one request until its answer begins, all attempts together
+
+	// AttemptTimeout is for one attempt at one shard, where its route says nothing else; 0 is Timeout. An attempt
+	// that another may follow has no more than its share of what is left.
+	AttemptTimeout time.Duration
+
+	State State // where the service's state lives; "" is StateNone
+	// IdempotencyKeys says that the service writes the record of an Idempotency-Key in the transaction of the
+	// effect, in a store that every member of a subset reaches. Not with StateHome.
+	IdempotencyKeys bool
+
+	// Single is the form of a router that serves one request at a time and forgets, as a Lambda environment does.
+	// A request is repeated once at most, and Budget is not asked.
+	Single bool
+
+	// Who is healthy, and how much is let through. Of these, nil is a new record, the usual budget (20 % of the
+	// requests under way, at least 3), and no limit.
+	Health  *health.Tracker
+	Budget  *limit.Budget
+	Tenants *limit.Tenants // of one tenant
+	Shed    *limit.Shed    // of the whole router
+	Fanouts *limit.Shed    // of routes with fan-out
+	Shards  *limit.Shards  // at one shard
+	Poison  *poison.Watch  // whose requests are not repeated
 
 	// LookUp is the time for one reading of a topology or of a key, 1 s by default. A directory that hangs
 	// must not hold what other requests wait for. Entries look to their time themselves.
@@ -28,23 +55,40 @@ type Config struct {
 
 	Now     func() time.Time // default time.Now
 	Pick    func(n int) int  // a number from 0 to n-1, to spread load with; default random
-	Observe func(Outcome)    // told of each request when it is answered; default nobody
+	NewID   func() string    // of a request whose client gave none; default 26 random characters
+	Observe func(Outcome)    // told of each request when its answer begins; default nobody
 }
 
 // defaultLookUp is ample: a consistent read takes milliseconds, and a new connection to another region a
 // few round trips.
 const defaultLookUp = time.Second
 
+// The retry budget of a router that serves many at once.
+const (
+	budgetRatio = 0.2
+	budgetFloor = 3
+)
+
 // Outcome is what became of one request, for logs and metrics of the operators. It names shards and must
 // not reach a tenant.
 type Outcome struct {
-	Tenant   string
-	Status   int // as answered to the client
-	Attempts []Attempt
-	Err      error // why the engine itself refused or gave up; nil when a shard's answer was passed on
+	RequestID string // as the shard and the client were told
+	TraceID   string // of the client's traceparent, "" without one
+	Tenant    string
+	Method    string
+	Route     string // the Path of the Route; "" when none matched
+	Fanout    bool   // every member was asked
+	Status    int    // as answered to the client
+	Attempts  []Attempt
+	Fallbacks int   // attempts that followed one which failed
+	Err       error // why the engine itself refused or gave up; nil when a shard's answer was passed on
+	Took      time.Duration
 
-	// MayBeStale is Known.Stale of the tenant's entry.
-	MayBeStale bool
+	// Poisoned says that the tenant is suspected of taking down who serves it, so that it was not sent to another.
+	Poisoned bool
+
+	Age   time.Duration // of what was known of the tenant
+	Stale bool          // Known.Stale of the tenant's entry
 	// ReplicaErr and HomeErr are why the replica, or the home region behind it, did not answer when it was
 	// asked for the entry.
 	ReplicaErr, HomeErr error
@@ -60,10 +104,9 @@ type Attempt struct {
 
 // Engine routes requests by the rules of this package. It is safe for concurrent use.
 type Engine struct {
-	config Config
-	places places
-	routes routes
-	health *health
+	config  Config
+	subsets *subsets
+	routes  routes
 }
 
 // New checks a configuration. After that, serving cannot meet a broken one.
@@ -77,12 +120,31 @@ func New(c Config) (*Engine, error) {
 			return nil, fmt.Errorf("routes go via %s, for which there is no transport", r.via)
 		}
 	}
-	if c.Cell == "" || c.Entries == nil || c.Topologies == nil || c.Keys == nil || c.Timeout <= 0 {
-		return nil, errors.New("a router needs a cell, entries, topologies, placement keys and a time limit")
+	if err := c.check(); err != nil {
+		return nil, err
 	}
-	if c.LookUp < 0 {
-		return nil, fmt.Errorf("%v to look a tenant up: want more than nothing", c.LookUp)
+	c = c.complete()
+	return &Engine{config: c, subsets: newSubsets(newPlaces(c)), routes: rs}, nil
+}
+
+func (c Config) check() error {
+	switch {
+	case c.Cell == "" || c.Entries == nil || c.Topologies == nil || c.Keys == nil || c.Timeout <= 0:
+		return errors.New("a router needs a cell, entries, topologies, placement keys and a time limit")
+	case c.LookUp < 0:
+		return fmt.Errorf("%v to look a tenant up: want more than nothing", c.LookUp)
+	case c.AttemptTimeout < 0:
+		return fmt.Errorf("%v for one attempt: want more than nothing", c.AttemptTimeout)
+	case c.State != "" && c.State != StateNone && c.State != StateCell && c.State != StateHome:
+		return fmt.Errorf("state %q: want %s, %s or %s", c.State, StateNone, StateCell, StateHome)
+	case c.State == StateHome && c.IdempotencyKeys:
+		return errors.New("idempotency keys with state home: another member does not reach the record, so nothing may be repeated there; use state cell or none")
 	}
+	return nil
+}
+
+// complete puts the defaults in.
+func (c Config) complete() Config {
 	if c.LookUp == 0 {
 		c.LookUp = defaultLookUp
 	}
@@ -90,23 +152,40 @@ func New(c Config) (*Engine, error) {
 		c.Now = time.Now
 	}
 	if c.Pick == nil {
-		c.Pick = rand.IntN
+		c.Pick = mathrand.IntN
+	}
+	if c.NewID == nil {
+		c.NewID = rand.Text
 	}
 	if c.Observe == nil {
 		c.Observe = func(Outcome) {}
 	}
+	if c.Health == nil {
+		c.Health = health.New(health.Config{Now: c.Now, Pick: c.Pick, Lambda: c.Single})
+	}
+	if c.Budget == nil {
+		c.Budget = limit.NewBudget(budgetRatio, budgetFloor)
+	}
 	c.Transports = maps.Clone(c.Transports)
-	return &Engine{config: c, places: newPlaces(c), routes: rs, health: newHealth(c.Now, c.Pick)}, nil
+	return c
 }
 
 // Serve answers one request of a tenant, whose id the caller took from a verified token; "" means that
-// there was none. It always answers; what no shard answered is a problem document (RFC 9457).
+// there was none. It always answers; what no shard answered is a problem document (RFC 9457). An answer with
+// a Stream counts as under way until that is closed.
 func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Response {
-	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
-	defer cancel()
-	s := serving{Engine: e, out: Outcome{Tenant: tenant}, req: req}
+	start := e.config.Now()
+	s := &serving{Engine: e, req: req, until: time.Now().Add(e.config.Timeout)}
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(s.until) {
+		s.until = deadline
+	}
+	s.out = Outcome{Tenant: tenant, Method: req.Method, RequestID: requestID(req.Header), TraceID: traceID(req.Header), Attempts: s.room[:0]}
+	if s.out.RequestID == "" {
+		s.out.RequestID = e.config.NewID()
+	}
 	resp := s.serve(ctx)
-	s.out.Status = resp.Status
+	resp.Header[HeaderRequestID] = []string{s.out.RequestID}
+	s.out.Status, s.out.Took = resp.Status, e.config.Now().Sub(start)
 	e.config.Observe(s.out)
 	return resp
 }
@@ -114,147 +193,24 @@ func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Respon
 // serving is one request on its way.
 type serving struct {
 	*Engine
-	req        *Request
-	via        Transport
-	repeatable bool // whether it may be sent again when nobody knows what the first sending did
-	out        Outcome
+	req   *Request
+	until time.Time // when its answer has to begin
+	route route
+	key   string // of its resource, with StateHome
+	keyed bool   // it has an Idempotency-Key that says something
+
+	ticket     limit.Ticket
+	repeats    int
+	repeatable bool // it may be sent again when nobody knows what the first sending did
+	maybeDone  bool // a sending that failed may have taken effect
+	looks      int  // readings of the entry
+
+	header http.Header // what the shards get of the client's
+	out    Outcome
+
+	room    [2]Attempt // of most requests
+	members [4]string  // of most subsets, in order
 }
 
-func (s *serving) serve(ctx context.Context) *Response {
-	if !directory.ValidTenant(s.out.Tenant) {
-		return s.refuse(http.StatusUnauthorized, "a verified token that names one tenant is needed", nil)
-	}
-	via, err := s.routes.match(s.req.Method, s.req.Path)
-	switch {
-	case !token(s.req.Method):
-		return s.refuse(http.StatusBadRequest, "the method is not valid", nil)
-	case s.req.Method == http.MethodConnect, s.req.Method == http.MethodTrace:
-		// A tunnel is no request of a tenant, and TRACE would show the client what the shard was told.
-		return s.refuse(http.StatusNotImplemented, "this method is not supported", nil)
-	case errors.Is(err, errNoRoute):
-		return s.refuse(http.StatusNotFound, "nothing is served under this path", err)
-	case err != nil:
-		return s.refuse(http.StatusBadRequest, err.Error(), err)
-	case len(s.req.Body) > MaxBody:
-		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
-	}
-	s.via = s.config.Transports[via]
-	// A job that is queued twice is done twice, by two shards, at any time: whether that is harmless, only
-	// its consumer could tell.
-	s.repeatable = idempotent(s.req.Method) && via != ViaQueue
-
-	entry, refusal := s.look(ctx)
-	if refusal != nil {
-		return refusal
-	}
-	order, refusal := s.order(ctx, entry)
-	if refusal != nil {
-		return refusal
-	}
-	first := s.attempt(ctx, entry, order[0], s.repeatable && len(order) > 1)
-	if !first.failed() || !s.repeatable && !first.noEffect() || ctx.Err() != nil {
-		return s.answer(first)
-	}
-	order = order[1:]
-	if first.misdirected() {
-		// The shard knows better where the tenant lives. Only a higher epoch is news.
-		if fresh, err := s.follow(ctx, entry.Epoch); err == nil && fresh.Epoch > entry.Epoch {
-			if refusal = s.admit(fresh); refusal != nil {
-				return refusal
-			}
-			if order, refusal = s.order(ctx, fresh); refusal != nil {
-				return refusal
-			}
-			entry = fresh
-		}
-	}
-	if len(order) == 0 {
-		return s.answer(first)
-	}
-	return s.answer(s.attempt(ctx, entry, order[0], false))
-}
-
-// look reads the tenant's entry, and refuses whoever is not served here.
-func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
-	entry, err := s.note(s.config.Entries.Entry(ctx, s.out.Tenant))
-	switch {
-	case errors.Is(err, directory.ErrNotFound):
-		return entry, s.refuse(http.StatusNotFound, "this tenant is not known here", err)
-	case err != nil:
-		return entry, s.refuse(http.StatusServiceUnavailable, "the tenant could not be looked up; nothing was done", err).retryAfter(1)
-	}
-	return entry, s.admit(entry)
-}
-
-// follow reads the entry anew after a shard refused the tenant at the epoch than.
-func (s *serving) follow(ctx context.Context, than uint64) (directory.Entry, error) {
-	return s.note(s.config.Entries.Fresh(ctx, s.out.Tenant, than))
-}
-
-// note remembers for the operators how an entry came to be known.
-func (s *serving) note(k Known, err error) (directory.Entry, error) {
-	s.out.MayBeStale = k.Stale
-	if k.ReplicaErr != nil {
-		s.out.ReplicaErr = k.ReplicaErr
-	}
-	if k.HomeErr != nil {
-		s.out.HomeErr = k.HomeErr
-	}
-	return k.Entry, err
-}
-
-// admit says whether a tenant with this entry is served here; nil when it is.
-func (s *serving) admit(entry directory.Entry) *Response {
-	switch {
-	case entry.Cell != s.config.Cell:
-		// The same words as for a tenant that is nowhere: where it lives is no business of the asker.
-		return s.refuse(http.StatusNotFound, "this tenant is not known here", fmt.Errorf("tenant lives in cell %q", entry.Cell))
-	case entry.State == directory.Placing:
-		return s.refuse(http.StatusServiceUnavailable, "this tenant is being set up; nothing was done",
-			errors.New("tenant is placing")).retryAfter(2)
-	case entry.State == directory.Moving && !safe(s.req.Method):
-		return s.refuse(http.StatusServiceUnavailable, "writes are held for a moment; nothing was done",
-			errors.New("tenant is moving")).retryAfter(2)
-	case entry.State != directory.Active && entry.State != directory.Moving:
-		return s.refuse(http.StatusForbidden, "this tenant is suspended", fmt.Errorf("tenant is %q", entry.State))
-	}
-	return nil
-}
-
-// order returns the members of the entry's subset, at least one, in the order in which to ask them.
-func (s *serving) order(ctx context.Context, entry directory.Entry) ([]string, *Response) {
-	members, err := s.places.subset(ctx, entry)
-	switch {
-	case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrKey):
-		// Asking again does not help: the entry names what its topology does not have, or the cell was given
-		// another placement key than the topology's, by which the tenant would be looked for where it is not.
-		return nil, s.refuse(http.StatusServiceUnavailable, "the tenant cannot be served at the moment; nothing was done", err)
-	case err != nil:
-		return nil, s.refuse(http.StatusServiceUnavailable, "the tenant's place could not be looked up; nothing was done", err).retryAfter(1)
-	}
-	return s.health.order(members, s.repeatable), nil
-}
-
-// refuse answers without having asked a shard, or having asked in vain.
-func (s *serving) refuse(status int, detail string, why error) *Response {
-	if why == nil {
-		why = errors.New(detail)
-	}
-	s.out.Err = why
-	return Problem(status, detail)
-}
-
-// idempotent says whether a method may be repeated without another effect (RFC 9110, section 9.2.2).
-// TRACE, which is too, never comes this far.
-func idempotent(method string) bool {
-	return safe(method) || method == http.MethodPut || method == http.MethodDelete
-}
-
-// safe says whether a method only reads (RFC 9110, section 9.2.1).
-func safe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return true
-	}
-	return false
-}
+// left is how much time the request still has.
+func (s *serving) left() time.Duration { return time.Until(s.until) }

@@ -117,6 +117,7 @@ func testConfig(dir getter, transport Transport) Config {
 		Transports: map[string]Transport{ViaLambda: transport},
 		Timeout:    5 * time.Second,
 		Pick:       func(int) int { return 0 },
+		NewID:      func() string { return "r1" },
 	}
 }
 
@@ -289,6 +290,7 @@ func TestShardIsToldForWhom(t *testing.T) {
 		Method: "POST", Path: "/a%20b/%C3%BC", RawQuery: "q=1%202", Body: []byte("body"),
 		Header: http.Header{
 			"Accept": {"a", "b"}, "Cellwall-Tenant": {"%C3%84rzte%20%26%20Co"}, "Cellwall-Epoch": {"7"}, "Cellwall-Shard": {"s03"},
+			"X-Request-Id": {"r1"},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -297,7 +299,7 @@ func TestShardIsToldForWhom(t *testing.T) {
 	if diff := cmp.Diff(before, *sent); diff != "" {
 		t.Errorf("the client's request was changed:\n%s", diff)
 	}
-	wantResp := &Response{Status: 201, Header: http.Header{"Set-Cookie": {"a=1", "b=2"}}, Body: []byte("made")}
+	wantResp := &Response{Status: 201, Header: http.Header{"Set-Cookie": {"a=1", "b=2"}, "X-Request-Id": {"r1"}}, Body: []byte("made")}
 	if diff := cmp.Diff(wantResp, resp); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
@@ -364,6 +366,7 @@ func TestShardsAreSpreadOver(t *testing.T) {
 		return ok(""), nil
 	}))
 	c.Pick = random(t)
+	c.Now = newClock().now // by which all are as fast
 	e := newEngine(t, c)
 	for range 3000 {
 		e.Serve(t.Context(), "acme", get("/x"))

@@ -44,16 +44,31 @@ func Deadline(h http.Header) (deadline time.Time, ok bool, err error) {
 // asks on the client's behalf. It is read from an authenticated front door only, and reaches no shard.
 const HeaderToken = "Cellwall-Token"
 
-// forShard returns the headers that a shard gets: the client's, without those that HeaderFromClient drops
-// and those of the connection, and with the router's own.
+// forShard returns the headers that a shard gets: the client's that travel on, and the router's own.
 func forShard(client http.Header, call Call) http.Header {
-	h := endToEnd(client, HeaderFromClient)
-	h.Del("Content-Length") // each transport states the length of what it carries
-	vouched(client, h)
-	h.Set(HeaderTenant, EncodeTenant(call.Tenant))
-	h.Set(HeaderEpoch, strconv.FormatUint(call.Epoch, 10))
-	h.Set(HeaderShard, call.Shard)
+	h := fromClient(client)
+	tell(h, call, time.Time{})
 	return h
+}
+
+// fromClient returns what a shard gets of a client's headers: all but those that HeaderFromClient drops and
+// those of the connection.
+func fromClient(client http.Header) http.Header {
+	h := endToEnd(client, HeaderFromClient)
+	delete(h, "Content-Length") // each transport states the length of what it carries
+	vouched(client, h)
+	return h
+}
+
+// tell writes for whom a shard is asked, and until when; the zero time is no bound.
+func tell(h http.Header, call Call, deadline time.Time) {
+	values := [...]string{EncodeTenant(call.Tenant), strconv.FormatUint(call.Epoch, 10), call.Shard, ""}
+	h[HeaderTenant], h[HeaderEpoch], h[HeaderShard] = values[0:1:1], values[1:2:2], values[2:3:3]
+	delete(h, HeaderDeadline)
+	if !deadline.IsZero() {
+		values[3] = strconv.FormatInt(deadline.UnixMilli(), 10)
+		h[HeaderDeadline] = values[3:4:4]
+	}
 }
 
 // forClient returns the headers that a client gets of a shard's answer. The length is kept where it

@@ -301,23 +301,3 @@ func TestFailuresAreForgotten(t *testing.T) {
 		t.Errorf("%d readings and %d values are remembered, want one value", len(v.readings), len(v.known))
 	}
 }
-
-// TestHealthIsBounded: shards that nobody knows cannot fill the memory, and still get their requests.
-func TestHealthIsBounded(t *testing.T) {
-	h, _ := newTestHealth()
-	for n := range 2 * maxFailing {
-		id := string(rune(n + 0x4e00))
-		h.failed(id)
-		h.failed(id)
-		if order := h.order([]string{id}, true); len(order) != 1 {
-			t.Fatalf("order %v", order)
-		}
-	}
-	if len(h.failing) != maxFailing {
-		t.Errorf("%d shards are remembered, want %d", len(h.failing), maxFailing)
-	}
-	h.succeeded(string(rune(0x4e00)))
-	h.failed("a")
-	h.failed("a")
-	wantOrder(t, h, true, "b", "c", "a")
-}

@@ -1,12 +1,15 @@
 package routing
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
+	"time"
 )
 
 // Ways to a shard, as routes name them.
@@ -17,10 +20,48 @@ const (
 )
 
 // Route sends the paths that match it by one transport. One via queue takes POST, PUT, PATCH and DELETE
-// only; other methods go on to the next route that matches.
+// only, and one with Fanout takes GET only; other methods go on to the next route that matches.
 type Route struct {
-	Path string `json:"path"` // begins with /; a trailing /* stands for the rest, which may be empty
-	Via  string `json:"via"`  // one of the ways to a shard
+	Path    string        // begins with /; a trailing /* stands for the rest, which may be empty
+	Via     string        // one of the ways to a shard
+	Fanout  bool          // every member of the subset is asked, and the answer is a Gathered; not via queue
+	Timeout time.Duration // of one attempt; 0 is Config.AttemptTimeout
+}
+
+// routeJSON is a Route as it is written.
+type routeJSON struct {
+	Path    string `json:"path"`
+	Via     string `json:"via"`
+	Fanout  bool   `json:"fanout,omitempty"`
+	Timeout string `json:"timeout,omitempty"` // such as 3s
+}
+
+// MarshalJSON writes {"path":"/*","via":"lambda","fanout":true,"timeout":"3s"}.
+func (r Route) MarshalJSON() ([]byte, error) {
+	j := routeJSON{Path: r.Path, Via: r.Via, Fanout: r.Fanout}
+	if r.Timeout != 0 {
+		j.Timeout = r.Timeout.String()
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and nothing beside it.
+func (r *Route) UnmarshalJSON(text []byte) error {
+	var j routeJSON
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&j); err != nil {
+		return err
+	}
+	*r = Route{Path: j.Path, Via: j.Via, Fanout: j.Fanout}
+	if j.Timeout == "" {
+		return nil
+	}
+	var err error
+	if r.Timeout, err = time.ParseDuration(j.Timeout); err != nil {
+		return fmt.Errorf("timeout of route %q: %w", j.Path, err)
+	}
+	return nil
 }
 
 var (
@@ -33,9 +74,12 @@ var (
 type routes []route
 
 type route struct {
+	path    string // as given
 	pattern string // without the star
 	rest    bool   // the star was there
 	via     string
+	fanout  bool
+	timeout time.Duration
 }
 
 func newRoutes(given []Route) (routes, error) {
@@ -57,37 +101,43 @@ func newRoutes(given []Route) (routes, error) {
 		if r.Via != ViaLambda && r.Via != ViaHTTP && r.Via != ViaQueue {
 			return nil, fmt.Errorf("route %q: via %q: want %s, %s or %s", r.Path, r.Via, ViaLambda, ViaHTTP, ViaQueue)
 		}
-		rs[i] = route{pattern, rest, r.Via}
+		if r.Fanout && r.Via == ViaQueue {
+			return nil, fmt.Errorf("route %q: fanout via %s: a queue gives no answers to gather", r.Path, ViaQueue)
+		}
+		if r.Timeout < 0 {
+			return nil, fmt.Errorf("route %q: timeout %v: want more than nothing", r.Path, r.Timeout)
+		}
+		rs[i] = route{r.Path, pattern, rest, r.Via, r.Fanout, r.Timeout}
 	}
 	return rs, nil
 }
 
-// match returns the way of the first route that takes a method and matches a percent-encoded path.
+// match returns the first route that takes a method and matches a percent-encoded path.
 //
 // Services differ in how they read a path: segment by segment or decoded as a whole, with dot segments,
 // doubled slashes and backslashes resolved or not. A path that would take another route when read in
 // another of these ways is refused, so that nobody can pick a route by spelling.
-func (rs routes) match(method, rawPath string) (via string, err error) {
+func (rs routes) match(method, rawPath string) (route, error) {
 	if !strings.HasPrefix(rawPath, "/") || strings.ContainsAny(rawPath, "?#") {
-		return "", errBadPath
+		return route{}, errBadPath
 	}
 	decoded, err := url.PathUnescape(rawPath)
 	if err != nil || strings.Contains(decoded, "\x00") {
-		return "", errBadPath
+		return route{}, errBadPath
 	}
 	segments := unescapeSegments(rawPath)
 	i := rs.first(method, segments)
 	if !plain(rawPath) {
 		for _, reading := range []string{segments, decoded, slashes(segments), slashes(decoded)} {
 			if rs.first(method, tidy(reading)) != i {
-				return "", errAmbiguous
+				return route{}, errAmbiguous
 			}
 		}
 	}
 	if i < 0 {
-		return "", errNoRoute
+		return route{}, errNoRoute
 	}
-	return rs[i].via, nil
+	return rs[i], nil
 }
 
 // plain says whether a path can be read in one way only, which nearly all can.
@@ -134,8 +184,12 @@ func (rs routes) first(method, p string) int {
 
 // takes says whether requests of this method may travel the route's way. A queue takes those methods
 // that change something by definition (RFC 9110, section 9.3; RFC 5789): an answer of 202 to a question
-// would be none, and a method that nobody here knows may ask one.
+// would be none, and a method that nobody here knows may ask one. Every member of a subset can be asked, but not
+// told: one that fails would leave the others ahead of it.
 func (r route) takes(method string) bool {
+	if r.fanout {
+		return method == http.MethodGet
+	}
 	if r.via != ViaQueue {
 		return true
 	}

@@ -2,24 +2,58 @@
 //
 // An Engine holds the rules: whom to serve, which shards may be asked, in which order, and when a
 // request may be repeated. How a request arrived (package handler) and how it reaches a shard (the
-// Transport adapters) is outside. The rules:
+// Transport adapters) is outside.
 //
-//  1. A tenant that the directory does not know, or that lives in another cell, is refused. There is no
-//     default shard.
-//  2. Only members of the tenant's subset are ever asked: its pins, or what the topology computes whose
-//     version its entry names.
-//  3. Health orders the members and never removes one.
-//  4. A request is sent at most twice, the second time to another member, and only when its method is
-//     idempotent (RFC 9110, section 9.2.2) and its way no queue, or the first attempt provably had no effect.
-//  5. What Entries knows of a tenant is enough to serve it. After a shard refused it, the directory is asked
-//     anew, once, and only a higher epoch is believed.
-//  6. Nothing that a client sends reaches a shard under a cellwall-* header, and no answer tells a client
-//     which shard gave it.
+// The rules hold for both forms of a router: a process that serves thousands at once, and a Lambda environment
+// that serves one and forgets (Config.Single). What counts requests under way (the retry budget, the limits of a
+// shard, of the router and of fan-out, the choice by requests in flight) means nothing in the second form; there
+// a request is repeated once at most, and the slice's reserved concurrency is the bulkhead.
+//
+// # Guarantees
+//
+// Each is held by the test of the same name.
+//
+//  1. NoDefaultShard: a tenant that the directory does not know, or that lives in another cell, is refused
+//     without a shard being asked. Nobody can tell the two apart but an authenticated front door
+//     (Request.FrontDoor), which is answered 421 for the second.
+//  2. SubsetOnly: only members of the tenant's subset are asked, whatever their health: its pins, or what the
+//     topology computes whose version its entry names.
+//  3. HealthOnlyOrders: health and operators' drains put the members in order and remove none. As long as one
+//     member of a subset answers, no idempotent request fails, within the bounds of 6.
+//  4. RepeatedOnlyIfSafe: a request is sent once more only if its method is idempotent (RFC 9110, section 9.2.2)
+//     and its way no queue; if all sendings before provably had no effect; or if it carries an Idempotency-Key
+//     and the service keeps its record with the effect (Config.IdempotencyKeys), and its way is no queue. An
+//     answer other than 421, 502, 503 and 504 is final.
+//  5. KeyedOnce: given such a record, a request with an Idempotency-Key takes effect once at most, whatever
+//     becomes of answers, shards and time, and however often its client repeats it.
+//  6. BoundedRepeats: by one entry, each member is sent a request once at most. With Config.Single there is one
+//     repeat; without, repeats in flight stay within Config.Budget. A suspect of Config.Poison has no repeat.
+//     What follows a 421 by a newer entry is none, and comes once.
+//  7. HomeStays: with StateHome, a tenant's resource key has one member by one subset, and a request is sent to
+//     that one alone. A path whose key depends on how it is read is refused.
+//  8. MisdirectedIsFollowed: after a 421 the entry is read afresh and only a higher epoch is followed, once. No
+//     client is told 421 that is not a front door.
+//  9. HeldWrites: while a tenant moves it is read where it was, and its writes wait, for four look-ups in all
+//     and within the request's time; then they are answered 503 with Retry-After: 2.
+//  10. SharedTime: an attempt that another may follow leaves that one its share of the time, and none takes longer
+//     than the route's time-out or Config.AttemptTimeout. Its shard is told when the router stops waiting, so
+//     that no write is done later.
+//  11. LimitsComeFirst: who is over a limit costs no look-up and no shard. A tenant over its own is answered 429, a
+//     full router 503, both with Retry-After. A shard that is full is passed over.
+//  12. Gathered: with Route.Fanout, each member is asked once, at the same time, and the answer says what each said
+//     and not who.
+//  13. StreamsOnce: a request whose answer began is never sent again, and what it holds is given back when its
+//     stream is closed.
+//  14. PanicsAreFailures: a transport that panics has failed, and may have sent the request.
+//  15. NothingInside: what a client sends reaches no shard under a cellwall-* header, and no answer tells a
+//     client which shard gave it.
+//  16. FreeDecision: for a tenant that is remembered, choosing the members and their order allocates nothing.
 package routing
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -42,6 +76,10 @@ type Request struct {
 	// Stream says that the way back to the client takes an answer while it is being made. A transport may then
 	// answer with Response.Stream; without it, never.
 	Stream bool
+
+	// FrontDoor says that an authenticated front door asks on the tenant's behalf. It is told 421 of a tenant that
+	// lives in another cell; anybody else, that it is not known.
+	FrontDoor bool
 }
 
 // Response is a shard's answer, or the engine's own when no shard could give one.
@@ -74,6 +112,10 @@ type Transport interface {
 // ErrNotSent marks a failure before the request could have had any effect, so that it may be repeated
 // whatever its method.
 var ErrNotSent = errors.New("request was not sent")
+
+// ErrThrottled marks a request that the shard's side refused because it has enough of them. It was not sent, and
+// another member may take it.
+var ErrThrottled = fmt.Errorf("%w: the shard takes no more at the moment", ErrNotSent)
 
 // ErrTooLarge marks a request that is larger than its transport carries.
 var ErrTooLarge = errors.New("request is too large")

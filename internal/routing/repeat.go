@@ -1,0 +1,101 @@
+package routing
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// HeaderIdempotencyKey is how a client names a request that it may send again
+// (draft-ietf-httpapi-idempotency-key-header).
+const HeaderIdempotencyKey = "Idempotency-Key"
+
+// maxKey bounds an Idempotency-Key, in bytes between its quotes.
+const maxKey = 255
+
+var (
+	errKeySeveral   = errors.New("several Idempotency-Keys stand at the request; one is needed")
+	errKeyMalformed = errors.New(`the Idempotency-Key is not one string of 1 to 255 printable ASCII characters in quotes, such as "8e03978e-40d5-43dd-bc93-6894a57f9324"`)
+)
+
+// idempotent says whether a method may be repeated without another effect (RFC 9110, section 9.2.2).
+// TRACE, which is too, never comes this far.
+func idempotent(method string) bool {
+	return safe(method) || method == http.MethodPut || method == http.MethodDelete
+}
+
+// safe says whether a method only reads (RFC 9110, section 9.2.1).
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	}
+	return false
+}
+
+// takesKey says for which methods the draft defines an Idempotency-Key: those that it makes repeatable.
+func takesKey(method string) bool { return method == http.MethodPost || method == http.MethodPatch }
+
+// keyed says whether a request carries an Idempotency-Key. What is not exactly one is an error, rather than no
+// key: its sender counts on being able to repeat.
+func keyed(h http.Header) (bool, error) {
+	found := ""
+	n := 0
+	for name, values := range h {
+		// A shard's server may read an underscore as a hyphen, and would go by another key than the router did.
+		if len(name) == len(HeaderIdempotencyKey) && fold(name) == "idempotency-key" {
+			n += len(values)
+			if len(values) > 0 {
+				found = values[0]
+			}
+		}
+	}
+	switch {
+	case n == 0:
+		return false, nil
+	case n > 1:
+		return false, errKeySeveral
+	case !validKey(found):
+		return false, errKeyMalformed
+	}
+	return true, nil
+}
+
+// validKey says whether a field value is one string of structured fields (RFC 9651, section 3.3.3) without
+// parameters, of which the draft defines none.
+func validKey(value string) bool {
+	key := strings.Trim(value, " \t")
+	if len(key) < 3 || len(key) > maxKey+2 || key[0] != '"' || key[len(key)-1] != '"' {
+		return false
+	}
+	key = key[1 : len(key)-1]
+	for i := 0; i < len(key); i++ {
+		switch c := key[i]; {
+		case c < ' ' || c > '~' || c == '"':
+			return false
+		case c == '\\':
+			if i++; i == len(key) || key[i] != '"' && key[i] != '\\' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// setRepeatable decides whether the request may be sent again when nobody knows what a sending of it did. A job
+// that is queued twice is done twice, by two shards, at any time: whether that is harmless, only its consumer
+// could tell.
+func (s *serving) setRepeatable() error {
+	queued := s.route.via == ViaQueue
+	s.repeatable = idempotent(s.req.Method) && !queued
+	if !s.config.IdempotencyKeys || !takesKey(s.req.Method) {
+		return nil
+	}
+	has, err := keyed(s.req.Header)
+	s.keyed = has
+	s.repeatable = has && !queued
+	return err
+}
+
+// again says whether after this attempt the request may be sent once more, as far as its effect goes.
+func (s *serving) again(a attempt) bool { return a.failed() && (s.repeatable || a.noEffect()) }

@@ -1,0 +1,138 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"cellwall.dev/cellwall/internal/directory"
+)
+
+func (s *serving) serve(ctx context.Context) (resp *Response) {
+	if refusal := s.check(); refusal != nil {
+		return refusal
+	}
+	if refusal := s.enter(); refusal != nil {
+		return refusal
+	}
+	defer func() { // also when something below panics
+		if resp != nil && resp.Stream != nil {
+			resp.Stream = &holding{ReadCloser: resp.Stream, release: s.leave}
+		} else {
+			s.leave()
+		}
+	}()
+	entry, refusal := s.look(ctx)
+	switch {
+	case refusal != nil:
+		return refusal
+	case s.route.fanout:
+		return s.gather(ctx, entry)
+	}
+	return s.ask(ctx, entry)
+}
+
+// check refuses what no shard should see, and decides what the request alone can decide.
+func (s *serving) check() *Response {
+	if !directory.ValidTenant(s.out.Tenant) {
+		return s.refuse(http.StatusUnauthorized, "a verified token that names one tenant is needed", nil)
+	}
+	var err error
+	s.route, err = s.routes.match(s.req.Method, s.req.Path)
+	switch {
+	case !token(s.req.Method):
+		return s.refuse(http.StatusBadRequest, "the method is not valid", nil)
+	case s.req.Method == http.MethodConnect, s.req.Method == http.MethodTrace:
+		// A tunnel is no request of a tenant, and TRACE would show the client what the shard was told.
+		return s.refuse(http.StatusNotImplemented, "this method is not supported", nil)
+	case errors.Is(err, errNoRoute):
+		return s.refuse(http.StatusNotFound, "nothing is served under this path", err)
+	case err != nil:
+		return s.refuse(http.StatusBadRequest, err.Error(), err)
+	case len(s.req.Body) > MaxBody:
+		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
+	}
+	s.out.Route, s.out.Fanout = s.route.path, s.route.fanout
+	if err = s.setRepeatable(); err == nil && s.config.State == StateHome && !s.route.fanout {
+		s.key, err = s.route.homeKey(s.req.Path)
+	}
+	if err != nil {
+		return s.refuse(http.StatusBadRequest, err.Error(), err)
+	}
+	return nil
+}
+
+// ask sends the request to one member of the subset, and then to others as long as nobody has answered it, and
+// as that is safe and allowed.
+func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
+	order, refusal := s.order(ctx, entry)
+	if refusal != nil {
+		return refusal
+	}
+	s.out.Poisoned = s.config.Poison != nil && s.config.Poison.Suspect(s.out.Tenant)
+	last := attempt{err: errFull}
+	repeating, followed := false, false
+	for len(order) > 0 {
+		shard := order[0]
+		order = order[1:]
+		if !s.acquire(shard) {
+			continue // nothing was sent to it
+		}
+		if repeating && !s.spend() {
+			s.release(shard)
+			break
+		}
+		last = s.attempt(ctx, entry, shard, s.share(len(order)))
+		if repeating {
+			s.spent()
+		}
+		if !s.again(last) || ctx.Err() != nil || s.left() <= 0 {
+			break
+		}
+		if last.misdirected() && !followed {
+			// The shard knows better where the tenant lives. Only a higher epoch is news.
+			followed, repeating = true, false
+			if fresh, ok := s.news(ctx, entry); ok {
+				if entry, refusal = s.settle(ctx, fresh); refusal != nil {
+					return refusal
+				}
+				if order, refusal = s.order(ctx, entry); refusal != nil {
+					return refusal
+				}
+				continue
+			}
+		}
+		if s.out.Poisoned {
+			break
+		}
+		repeating = true
+	}
+	return s.answer(last)
+}
+
+// order returns the members of the entry's subset, at least one, in the order in which to ask them. With state
+// home, that is the one member that has what the request is about.
+func (s *serving) order(ctx context.Context, entry directory.Entry) ([]string, *Response) {
+	members, refusal := s.place(ctx, entry)
+	switch {
+	case refusal != nil:
+		return nil, refusal
+	case s.config.State == StateHome:
+		return append(s.members[:0], home(s.out.Tenant, s.key, members)), nil
+	}
+	return s.config.Health.Order(s.members[:0], members, s.repeatable), nil
+}
+
+// place returns the members of the entry's subset, at least one, which nobody may change.
+func (s *serving) place(ctx context.Context, entry directory.Entry) ([]string, *Response) {
+	members, err := s.subsets.of(ctx, entry)
+	switch {
+	case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrKey):
+		// Asking again does not help: the entry names what its topology does not have, or the cell was given
+		// another placement key than the topology's, by which the tenant would be looked for where it is not.
+		return nil, s.refuseUndone("the tenant cannot be served at the moment", err)
+	case err != nil:
+		return nil, s.refuseUndone("the tenant's place could not be looked up", err).retryAfter(1)
+	}
+	return members, nil
+}
