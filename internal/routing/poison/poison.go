@@ -1,7 +1,14 @@
-// Package poison finds the tenant whose requests take down one member of its subset after another.
 package poison
 
-import "time"
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cellwall.dev/cellwall/internal/routing/roster"
+)
 
 // Config is what a Watch is made of. Each field may be left out.
 type Config struct {
@@ -14,25 +21,217 @@ type Config struct {
 type Verdict struct {
 	Tenant  string
 	Shards  []string  // the members that went down under it
-	Downs   int       // how often one did
-	Of      int       // how often any request took those members down in the same time
-	Chance  float64   // of seeing that if the tenant had nothing to do with it
-	Until   time.Time // it is failed over again from then on
+	Downs   int       // times that one did, without the first, which drew the attention
+	Chance  float64   // that as many would meet a tenant that has nothing to do with them, at most
+	Firm    bool      // the chance is so small that this verdict alone is reason to pin the tenant to quarantine
+	Until   time.Time // from then on it is failed over again, on probation
 	Repeats int       // verdicts before this one, without a quiet time between
 }
 
 // Watch looks at all attempts of a router. It is safe for concurrent use.
-type Watch struct{}
+type Watch struct {
+	now     func() time.Time
+	rule    rule
+	told    func(Verdict)
+	start   time.Time
+	seed    maphash.Seed
+	shards  *roster.Roster[shard]
+	open    atomic.Int64 // records
+	held    atomic.Int64 // those with a verdict
+	stripes [stripes]stripe
+}
+
+// stripe is the records of the tenants with one hash.
+type stripe struct {
+	mu      sync.Mutex
+	records map[string]*record
+	_       [64]byte
+}
 
 // New returns a Watch that suspects nobody.
-func New(c Config) *Watch { return &Watch{} }
+func New(c Config) *Watch {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.OnVerdict == nil {
+		c.OnVerdict = func(Verdict) {}
+	}
+	w := &Watch{now: c.Now, rule: local, told: c.OnVerdict, seed: maphash.MakeSeed()}
+	if c.Lambda {
+		w.rule = lambda
+		// An environment is frozen between requests, which its monotonic clock may not notice.
+		w.now = func() time.Time { return c.Now().Round(0) }
+	}
+	w.start = w.now().Add(-time.Second) // all times are more than 0, which stands for never
+	w.shards = roster.New(roster.Shards, func() *shard { return &shard{} })
+	for i := range w.stripes {
+		w.stripes[i].records = map[string]*record{}
+	}
+	return w
+}
 
-// Observe takes what became of one attempt: failed is a failure or a time-out. A throttled attempt, one that
-// the client left, and one that was not sent say nothing and are not given.
-func (w *Watch) Observe(tenant, shard string, failed bool) {}
+// at is the time now, in nanoseconds since a second before the Watch was made.
+func (w *Watch) at() int64 { return int64(w.now().Sub(w.start)) }
+
+// Observe takes what became of one attempt: failed is a failure or a time-out. An attempt that was not sent,
+// was throttled or refused with 421, or that the client left, says nothing and is not given.
+func (w *Watch) Observe(tenant, name string, failed bool) {
+	s := w.shards.Get(name)
+	if s == nil {
+		return
+	}
+	hash := maphash.String(w.seed, tenant) | 1 // never 0
+	s.attempts.Add(1)
+	if !failed {
+		s.answered(hash)
+		if w.open.Load() > 0 {
+			w.count(tenant, hash, s, name)
+		}
+		return
+	}
+	now := w.at()
+	episode, part := s.fail(now, hash)
+	if v, found := w.charge(tenant, hash, s, name, now, episode, part); found {
+		w.told(v)
+	}
+}
+
+// count notes an answer for a tenant that has a record, which tells its share of each shard's attempts.
+func (w *Watch) count(tenant string, hash uint64, s *shard, name string) {
+	st := w.stripe(hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if r := st.records[tenant]; r != nil {
+		if m := r.member(s, name, false); m != nil {
+			m.own++
+		}
+	}
+}
+
+// charge notes a failure of a tenant, part of an episode of the shard or of none, and says whether that is
+// reason for a verdict.
+func (w *Watch) charge(tenant string, hash uint64, s *shard, name string, now int64, episode uint64, part bool) (Verdict, bool) {
+	st := w.stripe(hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	r := st.records[tenant]
+	if r != nil && r.over(now) {
+		w.drop(st, tenant, r)
+		r = nil
+	}
+	if r == nil {
+		if part {
+			w.openRecord(st, tenant, now).first(s, name, episode)
+		}
+		return Verdict{}, false
+	}
+	w.expire(r, now)
+	m := r.member(s, name, part)
+	if m == nil {
+		return Verdict{}, false
+	}
+	m.own++
+	if !part || m.episode == episode {
+		return Verdict{}, false
+	}
+	m.episode = episode
+	m.downs++
+	if r.until != 0 {
+		return Verdict{}, false
+	}
+	chance, downs, found := r.judge(w.rule)
+	if !found {
+		return Verdict{}, false
+	}
+	v := Verdict{Tenant: tenant, Downs: downs, Chance: chance, Firm: chance <= firm, Repeats: r.repeats}
+	for _, m := range r.members[:r.n] {
+		if m.downs > 0 || m.drew {
+			v.Shards = append(v.Shards, m.name)
+		}
+	}
+	slices.Sort(v.Shards)
+	hold := min(w.rule.hold<<min(r.repeats, 10), longestHold)
+	r.until = now + int64(hold)
+	r.repeats++
+	w.held.Add(1)
+	v.Until = w.start.Add(time.Duration(r.until))
+	return v, true
+}
 
 // Suspect says that the tenant's requests are not to be sent to another member after a failure.
-func (w *Watch) Suspect(tenant string) bool { return false }
+func (w *Watch) Suspect(tenant string) bool {
+	if w.held.Load() == 0 {
+		return false
+	}
+	hash := maphash.String(w.seed, tenant) | 1
+	now := w.at()
+	st := w.stripe(hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	r := st.records[tenant]
+	if r == nil {
+		return false
+	}
+	w.expire(r, now)
+	return r.until != 0
+}
 
-// Hold puts a tenant under suspicion until then, as when somebody who sees more than this process said so.
-func (w *Watch) Hold(tenant string, until time.Time) {}
+// Hold puts a tenant under suspicion until then, as when somebody who sees more than this process says so. It
+// does not shorten a verdict.
+func (w *Watch) Hold(tenant string, until time.Time) {
+	hash := maphash.String(w.seed, tenant) | 1
+	now, end := w.at(), int64(until.Sub(w.start))
+	if end <= now {
+		return
+	}
+	st := w.stripe(hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	r := st.records[tenant]
+	if r == nil {
+		r = w.openRecord(st, tenant, now)
+	}
+	w.expire(r, now)
+	if r.until == 0 {
+		w.held.Add(1)
+	}
+	r.until = max(r.until, end)
+	r.repeats = max(r.repeats, 1)
+}
+
+func (w *Watch) stripe(hash uint64) *stripe { return &w.stripes[(hash>>1)%stripes] }
+
+// expire ends a verdict that is over: the tenant is on probation.
+func (w *Watch) expire(r *record, now int64) {
+	if r.until != 0 && now >= r.until {
+		w.held.Add(-1)
+		r.probation(r.until)
+	}
+}
+
+func (w *Watch) drop(st *stripe, tenant string, r *record) {
+	if r.until != 0 {
+		w.held.Add(-1)
+	}
+	w.open.Add(-1)
+	delete(st.records, tenant)
+}
+
+// openRecord makes a record, in the place of the least telling one where there is no room: one without a
+// verdict before one with, and of those the one that is over first.
+func (w *Watch) openRecord(st *stripe, tenant string, now int64) *record {
+	if len(st.records) >= perStripe {
+		var least string
+		var gone *record
+		for name, r := range st.records {
+			if gone == nil || r.less(gone) {
+				least, gone = name, r
+			}
+		}
+		w.drop(st, least, gone)
+	}
+	r := &record{opened: now}
+	st.records[tenant] = r
+	w.open.Add(1)
+	return r
+}
