@@ -145,8 +145,8 @@ func TestReplicaFirst(t *testing.T) {
 			if test.status != 200 {
 				wantProblem(t, resp, test.status)
 			}
-			if seen.MayBeStale != test.stale {
-				t.Errorf("may be stale: %t, want %t", seen.MayBeStale, test.stale)
+			if seen.Stale != test.stale {
+				t.Errorf("may be stale: %t, want %t", seen.Stale, test.stale)
 			}
 			if near.looks != test.nearLooks || home.looks != test.homeLooks {
 				t.Errorf("%d looks at the replica and %d at home, want %d and %d", near.looks, home.looks, test.nearLooks, test.homeLooks)
@@ -172,7 +172,7 @@ func TestTheReplicaCatchesUp(t *testing.T) {
 	var seen routing.Outcome
 	c.Observe = func(o routing.Outcome) { seen = o }
 	resp := newEngine(t, c).Serve(t.Context(), "acme", &routing.Request{Method: "POST", Path: "/x"})
-	if resp.Status != 200 || !slices.Equal(shardsOf(seen), []string{"s01", "s05"}) || !seen.MayBeStale || seen.HomeErr == nil {
+	if resp.Status != 200 || !slices.Equal(shardsOf(seen), []string{"s01", "s05"}) || !seen.Stale || seen.HomeErr == nil {
 		t.Errorf("answered %d, %+v", resp.Status, seen)
 	}
 }
