@@ -1,20 +1,19 @@
-// Package sample is the small service that cellwall ships: orders, kept per tenant, and jobs. Tests and
-// the local cell run it, in a Lambda slice, on an instance and behind a queue; its handler is the same
-// in all three.
+// Package sample is the small service that cellwall ships: orders, which are documents kept per tenant, jobs that
+// work on them, and messages from tenant to tenant. Tests and the local cell run it, in a Lambda slice, on
+// an instance and behind a queue; its handler is the same in all three.
 //
 // It shows how a service uses the shard kit: the kit says who asks, refuses whom this shard does not hold,
-// and makes each write one transaction with the condition that it still does. A write is acknowledged only
-// after the store has it.
+// has each request take effect at most once, in one transaction with the condition that the shard still
+// holds the tenant, and acknowledges it only after the store has it.
 package sample
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
-	"strings"
 
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/lambda/shardkit"
@@ -22,18 +21,23 @@ import (
 
 // Config is what the service is made of. Only the items are needed.
 type Config struct {
-	Items  shardkit.Items
-	Shard  string // this shard's id; a request meant for another one gets 421
-	Secret string // what cellwall-secret must hold, where others than the router can connect; "" for none
+	Items    shardkit.Items
+	Shard    string            // this shard's id; a request meant for another one gets 421
+	Secret   string            // what cellwall-secret must hold, where others than the router can connect; "" for none
+	Dispatch shardkit.Dispatch // where messages to other tenants go; nil: they are refused
 	// Poison, when set, is what POST /poison does: it is meant to kill the process.
 	Poison func()
 	Log    *slog.Logger // default slog.Default()
 }
 
-// maxItem bounds an order and a job's result, in bytes.
-const maxItem = 350 << 10
+// Bounds of what is stored, in bytes: of an order and a job's result, and of a message, which is stored in
+// base64.
+const (
+	maxItem    = 350 << 10
+	maxMessage = 250 << 10
+)
 
-// id is what names an order or a job.
+// id is what names an order, a job or a message.
 var id = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // service is the handler's state.
@@ -41,20 +45,28 @@ type service struct{ log *slog.Logger }
 
 // New returns the service:
 //
-//	GET  /healthz       200 while the process runs; asks nobody
-//	PUT  /orders/{id}   stores the body, 204
-//	GET  /orders/{id}   the stored body, or 404
-//	GET  /orders        the ids of the tenant's orders, a JSON list
-//	POST /jobs/{id}     does a job: stores the body as its result, 204
-//	GET  /jobs/{id}     the result, or 404
-//	POST /poison        kills the process, where that is switched on; else 404
+//	GET    /healthz           200 while the process runs; asks nobody
+//	POST   /orders            stores the body under an id of the service's, 201 with its Location
+//	PUT    /orders/{id}       stores the body, 204; heeds If-Match and If-None-Match: *
+//	GET    /orders/{id}       the stored body with its ETag, or 404; heeds If-None-Match
+//	DELETE /orders/{id}       204, whether there was one or not; heeds If-Match
+//	GET    /orders            the ids of the tenant's orders, a JSON list
+//	POST   /jobs/{id}         does a job: stores the body as its result, 204; with ?append={order} it also
+//	                          appends the body to that order, once however often the job is delivered
+//	GET    /jobs/{id}         the result, or 404
+//	POST   /messages/{tenant} sends the body to another tenant, 202 with the job's id
+//	POST   /inbox             takes a message, from a queue only, 204
+//	GET    /inbox             the ids of the messages that came, a JSON list
+//	GET    /inbox/{id}        a message: {"from": tenant, "body": base64}
+//	POST   /poison            kills the process, where that is switched on; else 404
 //
-// All but /healthz stand behind a shardkit.Guard.
+// All but /healthz stand behind a shardkit.Guard, so that an Idempotency-Key holds for all that change
+// something.
 func New(c Config) (http.Handler, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	guard, err := shardkit.NewGuard(shardkit.Config{Items: c.Items, Shard: c.Shard, Secret: c.Secret, Log: c.Log})
+	guard, err := shardkit.NewGuard(shardkit.Config{Items: c.Items, Shard: c.Shard, Secret: c.Secret, Dispatch: c.Dispatch, Log: c.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -65,84 +77,64 @@ func New(c Config) (http.Handler, error) {
 		io.WriteString(w, "ok\n")
 	})
 	handle := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, guard.Wrap(h)) }
-	handle("PUT /orders/{id}", s.put("ORDER#"))
-	handle("GET /orders/{id}", s.get("ORDER#"))
-	handle("GET /orders", s.list("ORDER#"))
-	handle("POST /jobs/{id}", s.put("JOB#"))
-	handle("GET /jobs/{id}", s.get("JOB#"))
+	handle("POST /orders", s.create)
+	handle("PUT /orders/{id}", s.put)
+	handle("GET /orders/{id}", s.get(orders, binary))
+	handle("DELETE /orders/{id}", s.remove)
+	handle("GET /orders", s.list(orders))
+	handle("POST /jobs/{id}", s.work)
+	handle("GET /jobs/{id}", s.get(jobs, binary))
+	handle("POST /messages/{tenant}", s.send)
+	handle("POST /inbox", s.receive)
+	handle("GET /inbox", s.list(inbox))
+	handle("GET /inbox/{id}", s.get(inbox, "application/json"))
 	if c.Poison != nil {
 		handle("POST /poison", func(http.ResponseWriter, *http.Request) { c.Poison() })
 	}
 	return mux, nil
 }
 
-func (s *service) put(kind string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		key, ok := itemKey(w, r, kind)
-		if !ok {
-			return
-		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxItem))
-		if err != nil {
-			var tooLarge *http.MaxBytesError
-			if errors.As(err, &tooLarge) {
-				refuse(w, http.StatusRequestEntityTooLarge, "the body is larger than 350 KB")
-				return
-			}
-			refuse(w, http.StatusBadRequest, "the body could not be read")
-			return
-		}
-		if err := shardkit.From(r.Context()).Write(r.Context(), shardkit.Write{Key: key, Value: body}); err != nil {
-			s.failed(w, "put", err)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
+// binary is the media type of what a client stored: nobody else knows what it is.
+const binary = "application/octet-stream"
+
+// Kinds of items, which begin their keys.
+const (
+	orders = "ORDER#"
+	jobs   = "JOB#"
+	inbox  = "INBOX#"
+)
+
+// commit has the request take effect, and logs why it did not.
+func (s *service) commit(w http.ResponseWriter, r *http.Request, a shardkit.Answer, writes ...shardkit.Write) error {
+	err := shardkit.From(r.Context()).Commit(r.Context(), w, a, writes...)
+	if err != nil {
+		s.log.Error("request failed", "method", r.Method, "err", err)
 	}
+	return err
 }
 
-func (s *service) get(kind string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		key, ok := itemKey(w, r, kind)
-		if !ok {
-			return
-		}
-		value, found, err := shardkit.From(r.Context()).Get(r.Context(), key)
-		switch {
-		case err != nil:
-			s.failed(w, "get", err)
-		case !found:
-			refuse(w, http.StatusNotFound, "there is nothing under this id")
-		default:
-			w.Header().Set("Content-Type", "application/octet-stream")
-			w.Write(value)
-		}
+// done is the answer to what needs no other.
+var done = shardkit.Answer{Status: http.StatusNoContent}
+
+// body reads what came with the request, up to a number of bytes.
+func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d KiB", most>>10))
+	case err != nil:
+		refuse(w, http.StatusBadRequest, "the body could not be read")
 	}
+	return b, err == nil
 }
 
-func (s *service) list(kind string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		keys, err := shardkit.From(r.Context()).List(r.Context(), kind)
-		if err != nil {
-			s.failed(w, "list", err)
-			return
-		}
-		ids := []string{}
-		for _, key := range keys {
-			ids = append(ids, strings.TrimPrefix(key, kind))
-		}
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(ids)
-	}
+// named is the key of what the request's path names.
+func named(w http.ResponseWriter, r *http.Request, kind string) (key string, ok bool) {
+	return keyOf(w, r.PathValue("id"), kind)
 }
 
-// failed answers that the store did not do it.
-func (s *service) failed(w http.ResponseWriter, doing string, err error) {
-	s.log.Error("store failed", "doing", doing, "err", err)
-	shardkit.Fail(w, err)
-}
-
-func itemKey(w http.ResponseWriter, r *http.Request, kind string) (key string, ok bool) {
-	name := r.PathValue("id")
+func keyOf(w http.ResponseWriter, name, kind string) (key string, ok bool) {
 	if !id.MatchString(name) {
 		refuse(w, http.StatusBadRequest, "an id is 1 to 64 letters, digits, dots, hyphens and underscores")
 		return "", false

@@ -15,6 +15,8 @@ const (
 	HeaderTenant = "Cellwall-Tenant" // the tenant's id, percent-encoded
 	HeaderEpoch  = "Cellwall-Epoch"  // the epoch of the entry by which the router chose, decimal
 	HeaderShard  = "Cellwall-Shard"  // the shard that is meant
+	HeaderJob    = "Cellwall-Job"    // the job that the request is, when it comes from a queue
+	HeaderFrom   = "Cellwall-From"   // the tenant that sent the job, percent-encoded, when a tenant did
 	// HeaderSecret proves, where a network does not, that a request comes from the router.
 	HeaderSecret = "Cellwall-Secret"
 )
@@ -26,6 +28,8 @@ type call struct {
 	tenant string
 	epoch  uint64
 	shard  string
+	job    string // "" for none
+	from   string // tenant, "" for none
 }
 
 var errHeaders = errors.New("the request does not say once and validly whom it is for")
@@ -47,7 +51,18 @@ func parseCall(h http.Header) (c call, err error) {
 	if err != nil || strconv.FormatUint(epoch, 10) != values[1] { // no sign, no zeros in front
 		return call{}, errHeaders
 	}
-	return call{tenant, epoch, values[2]}, nil
+	c = call{tenant: tenant, epoch: epoch, shard: values[2]}
+	if all := h.Values(HeaderJob); len(all) > 0 {
+		if c.job = all[0]; len(all) > 1 || !validJobID(c.job) {
+			return call{}, errHeaders
+		}
+	}
+	if all := h.Values(HeaderFrom); len(all) > 0 {
+		if c.from, ok = decodeTenant(all[0]); !ok || len(all) > 1 || c.job == "" {
+			return call{}, errHeaders
+		}
+	}
+	return c, nil
 }
 
 // shows says whether the request shows the secret, in a time that tells nothing about it.
@@ -64,14 +79,25 @@ func shows(h http.Header, secret string) bool {
 // unreserved character of RFC 3986 stands as % and two upper-case hexadecimal digits. No other spelling
 // is taken: two spellings of one tenant would be a way around whatever compares them.
 func decodeTenant(header string) (id string, ok bool) {
+	if len(header) > 3*maxTenant {
+		return "", false
+	}
+	id, ok = unescape(header)
+	return id, ok && validTenant(id)
+}
+
+func validTenant(id string) bool { return id != "" && len(id) <= maxTenant && utf8.ValidString(id) }
+
+// unescape reads what escape wrote, and nothing else.
+func unescape(text string) (string, bool) {
 	var b strings.Builder
-	for i := 0; i < len(header); i++ {
-		c := header[i]
+	for i := 0; i < len(text); i++ {
+		c := text[i]
 		switch {
 		case unreserved(c):
 			b.WriteByte(c)
-		case c == '%' && i+2 < len(header):
-			high, low := strings.IndexByte(hex, header[i+1]), strings.IndexByte(hex, header[i+2])
+		case c == '%' && i+2 < len(text):
+			high, low := strings.IndexByte(digits, text[i+1]), strings.IndexByte(digits, text[i+2])
 			if high < 0 || low < 0 || unreserved(byte(high<<4|low)) {
 				return "", false
 			}
@@ -81,11 +107,26 @@ func decodeTenant(header string) (id string, ok bool) {
 			return "", false
 		}
 	}
-	id = b.String()
-	return id, id != "" && len(id) <= maxTenant && utf8.ValidString(id)
+	return b.String(), true
 }
 
-const hex = "0123456789ABCDEF"
+// encodeTenant writes what decodeTenant reads.
+func encodeTenant(id string) string { return string(escape(nil, id)) }
+
+// escape appends the text, with every byte other than an unreserved character of RFC 3986 as % and two
+// upper-case hexadecimal digits.
+func escape(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; unreserved(c) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return b
+}
+
+const digits = "0123456789ABCDEF"
 
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0

@@ -152,54 +152,102 @@ func TestHeadersAreTheRouters(t *testing.T) {
 	})
 }
 
-// lossy is a store whose answers to writes are lost after the first n.
-type lossy struct {
-	*shardkit.Memory
-	n int
-}
+// lossy is a store whose answers to writes are lost.
+type lossy struct{ *shardkit.Memory }
 
-func (l *lossy) Write(ctx context.Context, tenant string, epoch uint64, writes ...shardkit.Write) error {
-	err := l.Memory.Write(ctx, tenant, epoch, writes...)
-	if l.n--; l.n < 0 && err == nil {
-		return errors.New("the answer was lost")
+func (l lossy) Write(ctx context.Context, tenant string, epoch uint64, writes ...shardkit.Write) error {
+	if err := l.Memory.Write(ctx, tenant, epoch, writes...); err != nil {
+		return err
 	}
-	return err
+	return errors.New("the answer was lost")
 }
 
-// TestNothingDone: 421 is answered only when nothing is done, of whatever many writes.
+var ok = shardkit.Answer{Status: http.StatusOK, Body: []byte("done")}
+
+// TestNothingDone: 421 is answered only when nothing is done, whatever the service tries.
 func TestNothingDone(t *testing.T) {
+	a, b := shardkit.Write{Key: "a"}, shardkit.Write{Key: "b"}
+	type try struct {
+		writes []shardkit.Write
+		want   error // nil: any
+	}
+	lost := errors.New("any")
 	for name, c := range map[string]struct {
-		answers int // that are not lost
-		letGo   int // before this write, from 0
-		writes  int
+		lossy   bool
+		leaves  int // the tenant, before this try, from 0
+		tries   []try
 		status  int
+		written int
+		silent  int // status where the service says nothing, when it is another one
 	}{
-		"at once":                    {9, 0, 3, 421},
-		"after one":                  {9, 1, 3, 503},
-		"after one that may be done": {0, 1, 3, 503},
-		"never":                      {9, 9, 3, 204},
-		"never, and lost":            {0, 9, 1, 503},
+		"at once":                     {false, 0, []try{{[]shardkit.Write{a}, shardkit.ErrNotHeld}}, 421, 0, 0},
+		"at once, lost":               {true, 0, []try{{[]shardkit.Write{a}, shardkit.ErrNotHeld}}, 421, 0, 0},
+		"twice":                       {false, 0, []try{{[]shardkit.Write{a}, shardkit.ErrNotHeld}, {[]shardkit.Write{b}, shardkit.ErrNotHeld}}, 421, 0, 0},
+		"after a commit":              {false, 1, []try{{[]shardkit.Write{a}, nil}, {[]shardkit.Write{b}, shardkit.ErrEnded}}, 200, 1, 0},
+		"after a commit that may be":  {true, 1, []try{{[]shardkit.Write{a}, lost}, {[]shardkit.Write{b}, shardkit.ErrEnded}}, 500, 1, 503},
+		"after an answer":             {false, 1, []try{{nil, nil}, {[]shardkit.Write{b}, shardkit.ErrEnded}}, 200, 0, 0},
+		"after one that is not valid": {false, 1, []try{{[]shardkit.Write{{}}, shardkit.ErrInvalid}, {[]shardkit.Write{b}, shardkit.ErrNotHeld}}, 421, 0, 0},
+		"after one that finds other":  {false, 1, []try{{[]shardkit.Write{{Key: "a", Was: []byte("x")}}, shardkit.ErrChanged}, {[]shardkit.Write{b}, shardkit.ErrNotHeld}}, 421, 0, 0},
+		"never, and one finds other":  {false, 9, []try{{[]shardkit.Write{{Key: "a", Was: []byte("x")}}, shardkit.ErrChanged}, {[]shardkit.Write{b}, nil}}, 200, 1, 0},
+		"never":                       {false, 9, []try{{[]shardkit.Write{a, b}, nil}}, 200, 2, 0},
+		"never, and lost":             {true, 9, []try{{[]shardkit.Write{a, b}, lost}}, 503, 2, 0},
+	} {
+		for _, silent := range []bool{false, true} { // who says nothing has not done it
+			m := shardkit.NewMemory()
+			m.Hold("acme", 4)
+			var items shardkit.Items = m
+			if c.lossy {
+				items = lossy{m}
+			}
+			h := guarded(t, shardkit.Config{Items: items, Shard: "s01"}, func(w http.ResponseWriter, r *http.Request) {
+				var last error
+				for i, try := range c.tries {
+					if i == c.leaves {
+						m.Release("acme", 4)
+					}
+					last = shardkit.From(r.Context()).Commit(r.Context(), w, ok, try.writes...)
+					if (last == nil) != (try.want == nil) || try.want != lost && !errors.Is(last, try.want) {
+						t.Errorf("%s: commit %d ends with %v, want %v", name, i, last, try.want)
+					}
+				}
+				if last != nil && !silent {
+					shardkit.Fail(w, last)
+				}
+			})
+			got := status(h, sent())
+			if silent && c.silent != 0 {
+				c.status = c.silent
+			}
+			keys, err := m.List(t.Context(), "acme", "")
+			if got != c.status || err != nil || len(keys) != c.written {
+				t.Errorf("%s, silent %t: answered %d, want %d; written %q, %v", name, silent, got, c.status, keys, err)
+			}
+		}
+	}
+}
+
+// TestNewerEpoch: a 421 says since when the shard holds the tenant, if it does.
+func TestNewerEpoch(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, inside func(*shardkit.Memory)
+		epoch          string
+	}{
+		"not held":           {func(*shardkit.Memory) {}, nil, ""},
+		"held since":         {func(m *shardkit.Memory) { m.Hold("acme", 7) }, nil, "7"},
+		"held since, inside": {func(m *shardkit.Memory) { m.Hold("acme", 4) }, func(m *shardkit.Memory) { m.Hold("acme", 9) }, "9"},
+		"let go of, inside":  {func(m *shardkit.Memory) { m.Hold("acme", 4) }, func(m *shardkit.Memory) { m.Release("acme", 4) }, ""},
 	} {
 		m := shardkit.NewMemory()
-		m.Hold("acme", 4)
-		h := guarded(t, shardkit.Config{Items: &lossy{m, c.answers}, Shard: "s01"}, func(w http.ResponseWriter, r *http.Request) {
-			var last error
-			for i := range c.writes {
-				if i == c.letGo {
-					m.Release("acme", 4)
-				}
-				last = shardkit.From(r.Context()).Write(r.Context(), shardkit.Write{Key: fmt.Sprint(i)})
+		c.before(m)
+		h := guarded(t, shardkit.Config{Items: m}, func(w http.ResponseWriter, r *http.Request) {
+			c.inside(m)
+			if err := shardkit.From(r.Context()).Commit(r.Context(), w, ok, shardkit.Write{Key: "a"}); err != nil {
+				shardkit.Fail(w, err)
 			}
-			if last != nil {
-				shardkit.Fail(w, last)
-				return
-			}
-			w.WriteHeader(http.StatusNoContent)
 		})
-		got := status(h, sent())
-		keys, err := m.List(t.Context(), "acme", "")
-		if got != c.status || err != nil || got == 421 && len(keys) > 0 {
-			t.Errorf("%s: answered %d, want %d; written %q, %v", name, got, c.status, keys, err)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, sent()); w.Code != 421 || w.Header().Get(shardkit.HeaderEpoch) != c.epoch {
+			t.Errorf("%s: answered %d with epoch %q, want %q", name, w.Code, w.Header().Get(shardkit.HeaderEpoch), c.epoch)
 		}
 	}
 }
@@ -225,7 +273,7 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 // TestFail: each error has its answer, which names nobody and is no cache's.
 func TestFail(t *testing.T) {
 	for err, want := range map[error]int{
-		fmt.Errorf("x: %w", shardkit.ErrNotHeld): 421, fmt.Errorf("x: %w", shardkit.ErrLetGo): 503,
+		fmt.Errorf("x: %w", shardkit.ErrNotHeld): 421, fmt.Errorf("x: %w", shardkit.ErrEnded): 500, shardkit.ErrAnswer: 500, fmt.Errorf("x: %w", shardkit.ErrChanged): 409,
 		fmt.Errorf("x: %w", shardkit.ErrInvalid): 400, errors.New("secret"): 503, context.Canceled: 503,
 	} {
 		w := httptest.NewRecorder()

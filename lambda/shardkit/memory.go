@@ -2,12 +2,14 @@ package shardkit
 
 import (
 	"bytes"
+	"container/heap"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Memory is Items that live and die with the process, for tests and for services without a store.
@@ -16,14 +18,23 @@ type Memory struct {
 	mu        sync.RWMutex
 	epochs    map[string]uint64 // of those that are held
 	left      map[string]uint64 // up to which others were let go
-	items     map[string]map[string][]byte
+	items     map[string]map[string]kept
+	ends      ends
 }
+
+// kept is an item; ends is 0 when it does not expire.
+type kept struct {
+	value []byte
+	ends  int64 // Unix seconds
+}
+
+func (k kept) over(now int64) bool { return k.ends > 0 && k.ends <= now }
 
 var _ Items = (*Memory)(nil)
 
 // NewMemory returns an empty Memory, which holds nobody.
 func NewMemory() *Memory {
-	return &Memory{epochs: map[string]uint64{}, left: map[string]uint64{}, items: map[string]map[string][]byte{}}
+	return &Memory{epochs: map[string]uint64{}, left: map[string]uint64{}, items: map[string]map[string]kept{}}
 }
 
 // NewUnchecked returns an empty Memory that says that everybody is held, always: for a service that has
@@ -74,16 +85,22 @@ func (m *Memory) Held(ctx context.Context, tenant string) (uint64, bool, error) 
 func (m *Memory) Get(ctx context.Context, tenant, key string) ([]byte, bool, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	value, found := m.items[tenant][key]
-	return bytes.Clone(value), found, ctx.Err()
+	item, found := m.items[tenant][key]
+	if !found || item.over(time.Now().Unix()) {
+		return nil, false, ctx.Err()
+	}
+	return bytes.Clone(item.value), true, ctx.Err()
 }
 
 // List implements Items.
 func (m *Memory) List(ctx context.Context, tenant, prefix string) ([]string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	now := time.Now().Unix()
 	keys := slices.Sorted(maps.Keys(m.items[tenant]))
-	return slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, prefix) }), ctx.Err()
+	return slices.DeleteFunc(keys, func(k string) bool {
+		return !strings.HasPrefix(k, prefix) || m.items[tenant][k].over(now)
+	}), ctx.Err()
 }
 
 // Write implements Items.
@@ -99,15 +116,55 @@ func (m *Memory) Write(ctx context.Context, tenant string, epoch uint64, writes 
 	if since, ok := m.held(tenant); !ok || since > epoch {
 		return fmt.Errorf("write: %w", ErrNotHeld)
 	}
+	m.sweep(time.Now().Unix())
+	for _, w := range writes {
+		is, found := m.items[tenant][w.Key]
+		if found && w.Absent || w.Was != nil && !(found && bytes.Equal(is.value, w.Was)) {
+			return fmt.Errorf("write: %w", ErrChanged)
+		}
+	}
 	if m.items[tenant] == nil {
-		m.items[tenant] = map[string][]byte{}
+		m.items[tenant] = map[string]kept{}
 	}
 	for _, w := range writes {
 		if w.Delete {
 			delete(m.items[tenant], w.Key)
 			continue
 		}
-		m.items[tenant][w.Key] = append([]byte{}, w.Value...)
+		m.items[tenant][w.Key] = kept{append([]byte{}, w.Value...), w.Expires}
+		if w.Expires > 0 {
+			heap.Push(&m.ends, end{w.Expires, tenant, w.Key})
+		}
 	}
 	return nil
+}
+
+// sweep deletes what has expired.
+func (m *Memory) sweep(now int64) {
+	for len(m.ends) > 0 && m.ends[0].at <= now {
+		e := heap.Pop(&m.ends).(end)
+		if m.items[e.tenant][e.key].over(now) { // it may be another by now
+			delete(m.items[e.tenant], e.key)
+		}
+	}
+}
+
+// end is when an item expires that was written so.
+type end struct {
+	at          int64
+	tenant, key string
+}
+
+// ends is a heap.Interface, the next end first.
+type ends []end
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(x any)        { *e = append(*e, x.(end)) }
+func (e *ends) Pop() any {
+	last := (*e)[len(*e)-1]
+	(*e)[len(*e)-1] = end{} // do not keep its strings
+	*e = (*e)[:len(*e)-1]
+	return last
 }

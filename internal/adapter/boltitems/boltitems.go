@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -109,7 +110,7 @@ func known(db *boltfile.DB) error {
 // prepare makes the buckets that are not there.
 func prepare(db *boltfile.DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{itemBucket, holdsBucket, leftBucket} {
+		for _, name := range [][]byte{itemBucket, holdsBucket, leftBucket, endBucket, sweepBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -127,8 +128,8 @@ func (s *Items) Close() error {
 }
 
 // Write does all of the writes in one transaction, provided that in it the shard holds the tenant at an
-// epoch that is not above h.Epoch, and returns when they are on disk; otherwise none of them and
-// shardkit.ErrNotHeld. After another error they may be done or not, unless the error is ErrInvalid or
+// epoch that is not above h.Epoch and each finds what it wants, and returns when they are on disk; otherwise
+// none of them and shardkit.ErrNotHeld or shardkit.ErrChanged. After another error they may be done or not, unless the error is ErrInvalid or
 // shardkit.ErrInvalid. None is done when ctx is over before their turn in the transaction of a group comes. It is not
 // looked at again when the group is forced to disk: who waits no longer does not know, then.
 func (s *Items) Write(ctx context.Context, cell, shard string, h directory.Holding, writes ...shardkit.Write) error {
@@ -141,7 +142,8 @@ func (s *Items) Write(ctx context.Context, cell, shard string, h directory.Holdi
 	at := holdKey(cell, shard, h.Tenant)
 	own := make([]shardkit.Write, len(writes)) // the caller may go on while the group waits
 	for i, w := range writes {
-		own[i] = shardkit.Write{Key: w.Key, Value: bytes.Clone(w.Value), Delete: w.Delete}
+		own[i] = w
+		own[i].Value, own[i].Was = bytes.Clone(w.Value), bytes.Clone(w.Was)
 	}
 	return s.do(ctx, func(tx *bbolt.Tx) (refused, err error) {
 		since, held, err := heldIn(tx, at)
@@ -151,12 +153,25 @@ func (s *Items) Write(ctx context.Context, cell, shard string, h directory.Holdi
 		case !held || since > h.Epoch:
 			return fmt.Errorf("write to the store: %w", shardkit.ErrNotHeld), nil
 		}
+		now := time.Now().Unix()
+		for _, w := range own {
+			switch as, err := is(tx, key(h.Tenant, w.Key), w, now); {
+			case err != nil:
+				return err, nil
+			case !as:
+				return fmt.Errorf("write to the store: %w", shardkit.ErrChanged), nil
+			}
+		}
 		b := tx.Bucket(itemBucket)
 		for _, w := range own {
+			k := key(h.Tenant, w.Key)
 			if w.Delete {
-				err = b.Delete(key(h.Tenant, w.Key))
+				err = b.Delete(k)
 			} else {
-				err = b.Put(key(h.Tenant, w.Key), w.Value)
+				err = b.Put(k, w.Value)
+			}
+			if err == nil {
+				err = setEnd(tx, k, w.Expires)
 			}
 			if err != nil {
 				return nil, err
@@ -194,7 +209,11 @@ func (s *Items) Get(ctx context.Context, tenant, sk string) (value []byte, found
 		return nil, false, err
 	}
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		if v := tx.Bucket(itemBucket).Get(key(tenant, sk)); v != nil {
+		k := key(tenant, sk)
+		if v := tx.Bucket(itemBucket).Get(k); v != nil {
+			if gone, err := over(tx, k, time.Now().Unix()); err != nil || gone {
+				return err
+			}
 			if len(v) > maxValue {
 				return fmt.Errorf("%w: an item has %d bytes", boltfile.ErrDamaged, len(v))
 			}
@@ -216,10 +235,15 @@ func (s *Items) List(ctx context.Context, tenant, prefix, after string) ([]strin
 	}
 	keys := []string{}
 	owner, first, last := key(tenant, ""), key(tenant, prefix), key(tenant, max(prefix, after))
+	now := time.Now().Unix()
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(itemBucket).Cursor()
 		for k, _ := cursor.Seek(last); bytes.HasPrefix(k, first) && len(keys) < MaxList; k, _ = cursor.Next() {
-			if sk := string(k[len(owner):]); sk > after {
+			gone, err := over(tx, k, now)
+			if err != nil {
+				return err
+			}
+			if sk := string(k[len(owner):]); sk > after && !gone {
 				keys = append(keys, sk)
 			}
 		}
@@ -294,7 +318,7 @@ func (s *Items) commitSome(group []write) (made int) {
 				return err
 			}
 		}
-		return nil
+		return s.sweep(tx, time.Now().Unix(), sweepBase+sweepEach*made)
 	})
 	if err != nil && made == 0 { // no transaction began, and none will for those that wait
 		made = len(group)

@@ -116,7 +116,11 @@ func (f *tables) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dy
 	slices.SortFunc(found, func(a, b place) int { return cmp.Compare(a.sk, b.sk) })
 	out := &dynamodb.QueryOutput{}
 	for _, p := range found[:min(2, len(found))] {
-		out.Items = append(out.Items, item{"sk": &types.AttributeValueMemberS{Value: p.sk}})
+		listed := item{"sk": &types.AttributeValueMemberS{Value: p.sk}}
+		if ends := f.items[p]["expires"]; ends != nil {
+			listed["expires"] = ends
+		}
+		out.Items = append(out.Items, listed)
 	}
 	if len(found) > 2 {
 		out.LastEvaluatedKey = item{"pk": &types.AttributeValueMemberS{Value: found[1].pk}, "sk": &types.AttributeValueMemberS{Value: found[1].sk}}
@@ -151,9 +155,14 @@ func (f *tables) TransactWriteItems(_ context.Context, in *dynamodb.TransactWrit
 			p = at(w.Put.TableName, w.Put.Item)
 			if w.Put.Item["value"].(*types.AttributeValueMemberB).Value == nil {
 				cancel(i, "ValidationError")
+			} else if !f.is(p, w.Put.ConditionExpression, w.Put.ExpressionAttributeNames, w.Put.ExpressionAttributeValues) {
+				cancel(i, "ConditionalCheckFailed")
 			}
 		case w.Delete != nil:
 			p = at(w.Delete.TableName, w.Delete.Key)
+			if !f.is(p, w.Delete.ConditionExpression, w.Delete.ExpressionAttributeNames, w.Delete.ExpressionAttributeValues) {
+				cancel(i, "ConditionalCheckFailed")
+			}
 		}
 		if named[p] {
 			f.t.Errorf("a transaction names %v twice", p)
@@ -169,15 +178,36 @@ func (f *tables) TransactWriteItems(_ context.Context, in *dynamodb.TransactWrit
 	for _, w := range in.TransactItems {
 		switch {
 		case w.Put != nil:
-			f.items[at(w.Put.TableName, w.Put.Item)] = item{
-				"pk": w.Put.Item["pk"], "sk": w.Put.Item["sk"],
-				"value": &types.AttributeValueMemberB{Value: bytes.Clone(w.Put.Item["value"].(*types.AttributeValueMemberB).Value)},
-			}
+			put := maps.Clone(w.Put.Item)
+			put["value"] = &types.AttributeValueMemberB{Value: bytes.Clone(put["value"].(*types.AttributeValueMemberB).Value)}
+			f.items[at(w.Put.TableName, put)] = put
 		case w.Delete != nil:
 			delete(f.items, at(w.Delete.TableName, w.Delete.Key))
 		}
 	}
 	return &dynamodb.TransactWriteItemsOutput{}, nil
+}
+
+// is evaluates the two conditions of writes.
+func (f *tables) is(p place, expression *string, names map[string]string, values item) bool {
+	there := f.items[p]
+	now, _ := number(values[":now"])
+	ends, expires := number(there["expires"])
+	switch aws.ToString(expression) {
+	case "":
+		return true
+	case "attribute_not_exists(pk) OR #expires <= :now":
+		if names["#expires"] == "expires" {
+			return there == nil || expires && ends <= now
+		}
+	case "#value = :was AND (attribute_not_exists(#expires) OR #expires > :now)":
+		if names["#expires"] == "expires" && names["#value"] == "value" {
+			is, ok := there["value"].(*types.AttributeValueMemberB)
+			return ok && bytes.Equal(is.Value, values[":was"].(*types.AttributeValueMemberB).Value) && (!expires || ends > now)
+		}
+	}
+	f.t.Errorf("condition %q, names %v", aws.ToString(expression), names)
+	return false
 }
 
 // holds evaluates the one condition that is used.

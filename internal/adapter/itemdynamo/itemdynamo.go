@@ -60,8 +60,22 @@ func New(client Client, t Tables) (*Store, error) {
 	return &Store{client, t, t.State}, nil
 }
 
-// value is the attribute that holds an item's bytes.
-const value = "value"
+// Attributes of an item beside its key.
+const (
+	value   = "value"   // binary: its bytes
+	expires = "expires" // number: Unix time in seconds from which on it is gone; absent when it stays
+)
+
+// over says whether an item has expired. DynamoDB deletes it some time after, within a few days, where the
+// table's time to live is the attribute (Developer Guide, "Using time to live (TTL) in DynamoDB").
+func over(item map[string]types.AttributeValue) bool {
+	n, ok := item[expires].(*types.AttributeValueMemberN)
+	if !ok {
+		return false
+	}
+	at, err := strconv.ParseInt(n.Value, 10, 64)
+	return err == nil && at <= time.Now().Unix()
+}
 
 // Held implements shardkit.Items.
 func (s *Store) Held(ctx context.Context, tenant string) (epoch uint64, held bool, err error) {
@@ -87,7 +101,7 @@ func (s *Store) Get(ctx context.Context, tenant, sk string) (body []byte, found 
 	if err != nil {
 		return nil, false, fmt.Errorf("get item: %w", err)
 	}
-	if len(item) == 0 {
+	if len(item) == 0 || over(item) {
 		return nil, false, nil
 	}
 	b, ok := item[value].(*types.AttributeValueMemberB)
@@ -109,8 +123,9 @@ func (s *Store) get(ctx context.Context, table string, k map[string]types.Attrib
 func (s *Store) List(ctx context.Context, tenant, prefix string) ([]string, error) {
 	in := &dynamodb.QueryInput{
 		TableName: &s.t.State, ConsistentRead: aws.Bool(true),
-		KeyConditionExpression: aws.String("pk = :pk"),
-		ProjectionExpression:   aws.String("sk"),
+		KeyConditionExpression:   aws.String("pk = :pk"),
+		ProjectionExpression:     aws.String("sk, #expires"),
+		ExpressionAttributeNames: map[string]string{"#expires": expires},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":pk": &types.AttributeValueMemberS{Value: directory.TenantPartition(tenant)},
 		},
@@ -126,7 +141,7 @@ func (s *Store) List(ctx context.Context, tenant, prefix string) ([]string, erro
 			return nil, fmt.Errorf("list items: %w", err)
 		}
 		for _, item := range page.Items {
-			if sk, ok := item["sk"].(*types.AttributeValueMemberS); ok && !strings.HasPrefix(sk.Value, shardkit.Reserved) {
+			if sk, ok := item["sk"].(*types.AttributeValueMemberS); ok && !strings.HasPrefix(sk.Value, shardkit.Reserved) && !over(item) {
 				keys = append(keys, sk.Value)
 			}
 		}
@@ -158,8 +173,10 @@ func (s *Store) Write(ctx context.Context, tenant string, epoch uint64, writes .
 		switch {
 		case err == nil:
 			return nil
-		case notHeld(err):
+		case failed(err, 0, 1):
 			return fmt.Errorf("write items: %w", shardkit.ErrNotHeld)
+		case failed(err, 1, len(in.TransactItems)):
+			return fmt.Errorf("write items: %w", shardkit.ErrChanged)
 		case try == attempts || !busy(err):
 			return fmt.Errorf("write items: %w", err)
 		}
@@ -174,7 +191,7 @@ func (s *Store) Write(ctx context.Context, tenant string, epoch uint64, writes .
 	}
 }
 
-// transaction is the condition on the holding, then the writes. What is left of a holding that is over has no
+// transaction is the condition on the holding, which stands first, then the writes. What is left of a holding that is over has no
 // epoch, so that the condition does not hold.
 func (s *Store) transaction(tenant string, epoch uint64, writes []shardkit.Write) []types.TransactWriteItem {
 	items := []types.TransactWriteItem{{ConditionCheck: &types.ConditionCheck{
@@ -185,27 +202,77 @@ func (s *Store) transaction(tenant string, epoch uint64, writes []shardkit.Write
 			":epoch": &types.AttributeValueMemberN{Value: strconv.FormatUint(epoch, 10)},
 		},
 	}}}
+	now := time.Now().Unix()
 	for _, w := range writes {
 		item := key(directory.TenantPartition(tenant), w.Key)
+		when := conditionOf(w, now)
 		if w.Delete {
-			items = append(items, types.TransactWriteItem{Delete: &types.Delete{TableName: &s.t.State, Key: item}})
+			items = append(items, types.TransactWriteItem{Delete: &types.Delete{
+				TableName: &s.t.State, Key: item, ConditionExpression: when.expression,
+				ExpressionAttributeNames: when.names, ExpressionAttributeValues: when.values,
+			}})
 			continue
 		}
-		body := w.Value
-		if body == nil {
-			body = []byte{} // nil is no value at all to DynamoDB
+		item[value] = binary(w.Value)
+		if w.Expires > 0 {
+			item[expires] = unix(w.Expires)
 		}
-		item[value] = &types.AttributeValueMemberB{Value: body}
-		items = append(items, types.TransactWriteItem{Put: &types.Put{TableName: &s.t.State, Item: item}})
+		items = append(items, types.TransactWriteItem{Put: &types.Put{
+			TableName: &s.t.State, Item: item, ConditionExpression: when.expression,
+			ExpressionAttributeNames: when.names, ExpressionAttributeValues: when.values,
+		}})
 	}
 	return items
 }
 
-// notHeld says whether the condition of a transaction failed, which is the first of its items.
-func notHeld(err error) bool {
+// condition is what a write depends on; all nil for nothing.
+type condition struct {
+	expression *string
+	names      map[string]string
+	values     map[string]types.AttributeValue
+}
+
+func conditionOf(w shardkit.Write, now int64) condition {
+	switch {
+	case w.Absent:
+		return condition{
+			aws.String("attribute_not_exists(pk) OR #expires <= :now"),
+			map[string]string{"#expires": expires},
+			map[string]types.AttributeValue{":now": unix(now)},
+		}
+	case w.Was != nil:
+		return condition{
+			aws.String("#value = :was AND (attribute_not_exists(#expires) OR #expires > :now)"),
+			map[string]string{"#expires": expires, "#value": value},
+			map[string]types.AttributeValue{":now": unix(now), ":was": binary(w.Was)},
+		}
+	}
+	return condition{}
+}
+
+func unix(at int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(at, 10)}
+}
+
+func binary(b []byte) types.AttributeValue {
+	if b == nil {
+		b = []byte{} // nil is no value at all to DynamoDB
+	}
+	return &types.AttributeValueMemberB{Value: b}
+}
+
+// failed says whether the condition of one of a transaction's items failed, from the first to before the last.
+func failed(err error, first, last int) bool {
 	cancelled, ok := errors.AsType[*types.TransactionCanceledException](err)
-	return ok && len(cancelled.CancellationReasons) > 0 &&
-		aws.ToString(cancelled.CancellationReasons[0].Code) == "ConditionalCheckFailed"
+	if !ok {
+		return false
+	}
+	for i, reason := range cancelled.CancellationReasons {
+		if i >= first && i < last && aws.ToString(reason.Code) == "ConditionalCheckFailed" {
+			return true
+		}
+	}
+	return false
 }
 
 // busy says whether a transaction was cancelled for nothing but what else went on.

@@ -26,7 +26,7 @@ type Backend interface {
 }
 
 // maxTransaction bounds the body of a write: values stand in base64.
-const maxTransaction = 2 * shardkit.MaxTotal // bytes
+const maxTransaction = 2 * (shardkit.MaxTotal + shardkit.MaxValue) // bytes
 
 // Handler serves the paths of this package.
 func Handler(store Backend) http.Handler {
@@ -65,6 +65,8 @@ func Handler(store Backend) http.Handler {
 		switch {
 		case errors.Is(err, shardkit.ErrNotHeld):
 			w.WriteHeader(http.StatusMisdirectedRequest)
+		case errors.Is(err, shardkit.ErrChanged):
+			w.WriteHeader(http.StatusConflict)
 		case errors.Is(err, shardkit.ErrInvalid):
 			w.WriteHeader(http.StatusBadRequest)
 		case err != nil:

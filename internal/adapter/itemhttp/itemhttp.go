@@ -7,7 +7,8 @@
 //	                                         it off, an empty list is the end
 //	GET  /v1/items/held?cell=&shard=&tenant=    200 and the epoch, or 404
 //	POST /v1/items/write                     one transaction: 204 once it is durable, 421 when the shard does
-//	                                         not hold the tenant, 400 when it is not valid
+//	                                         not hold the tenant, 409 when something is not as a write
+//	                                         wants it to be, 400 when it is not valid
 //
 // A context's deadline goes along in the header cellwall-deadline. A store that heeds it writes nothing
 // after it.
@@ -158,6 +159,8 @@ func (s *Store) Write(ctx context.Context, tenant string, epoch uint64, writes .
 	case err != nil:
 	case status == http.StatusMisdirectedRequest:
 		err = shardkit.ErrNotHeld
+	case status == http.StatusConflict:
+		err = shardkit.ErrChanged
 	case status == http.StatusBadRequest:
 		err = shardkit.ErrInvalid
 	case status != http.StatusNoContent:

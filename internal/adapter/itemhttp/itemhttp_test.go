@@ -99,13 +99,13 @@ func TestTheStoreIsToldTheDeadline(t *testing.T) {
 // TestAnswersThatAreNoStores: what is not the answer that it should be is an error, and never the word of
 // a store that knows.
 func TestAnswersThatAreNoStores(t *testing.T) {
-	for _, status := range []int{200, 204, 301, 400, 401, 404, 421, 500} {
+	for _, status := range []int{200, 204, 301, 400, 401, 404, 409, 421, 500} {
 		s := store(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		err := s.Write(t.Context(), "acme", 1, shardkit.Write{Key: "a"})
 		if (err == nil) != (status == 204) {
 			t.Errorf("%d: a write ends with %v", status, err)
 		}
-		if errors.Is(err, shardkit.ErrNotHeld) != (status == 421) || errors.Is(err, shardkit.ErrInvalid) != (status == 400) {
+		if errors.Is(err, shardkit.ErrNotHeld) != (status == 421) || errors.Is(err, shardkit.ErrInvalid) != (status == 400) || errors.Is(err, shardkit.ErrChanged) != (status == 409) {
 			t.Errorf("%d: a write ends with %v", status, err)
 		}
 		if _, found, err := s.Get(t.Context(), "acme", "a"); status != 200 && status != 404 && (found || err == nil) {

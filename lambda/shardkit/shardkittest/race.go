@@ -37,11 +37,10 @@ func service(t *testing.T, items shardkit.Items) http.Handler {
 	}
 	return guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := strings.TrimPrefix(r.URL.Path, "/")
-		if err := shardkit.From(r.Context()).Write(r.Context(), shardkit.Write{Key: key, Value: []byte(key)}); err != nil {
+		err := shardkit.From(r.Context()).Commit(r.Context(), w, shardkit.Answer{Status: http.StatusNoContent}, shardkit.Write{Key: key, Value: []byte(key)})
+		if err != nil {
 			shardkit.Fail(w, err)
-			return
 		}
-		w.WriteHeader(http.StatusNoContent)
 	}))
 }
 

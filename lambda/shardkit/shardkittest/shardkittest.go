@@ -30,7 +30,8 @@ func Run(t *testing.T, open func(t *testing.T) Shard) {
 		run  func(*testing.T, Shard)
 	}{
 		{"Keeps", keeps}, {"TenantsAreApart", apart}, {"Lists", lists}, {"Epochs", epochs}, {"AllOrNone", allOrNone},
-		{"Limits", limits}, {"NothingTooLate", nothingTooLate}, {"HeldBefore", heldBefore}, {"NeverUnheld", neverUnheld},
+		{"Limits", limits}, {"NothingTooLate", nothingTooLate}, {"Conditions", conditions}, {"Expires", expires}, {"HeldBefore", heldBefore}, {"NeverUnheld", neverUnheld},
+		{"OneTransaction", oneTransaction}, {"Once", once}, {"OnceAfterALostAnswer", lostAnswer}, {"OnceThoughLate", late},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}
@@ -229,16 +230,27 @@ func limits(t *testing.T, s Shard) {
 	for i := range shardkit.MaxTotal/shardkit.MaxValue + 1 {
 		total = append(total, shardkit.Write{Key: fmt.Sprint(i), Value: make([]byte, shardkit.MaxValue)})
 	}
+	wanted := []shardkit.Write{{Key: "z", Was: make([]byte, shardkit.MaxValue)}}
+	wanted = append(wanted, total[1:]...)
 	for name, writes := range map[string][]shardkit.Write{
-		"none":       {},
-		"too many":   slices.Repeat([]shardkit.Write{{Key: "a"}}, shardkit.MaxWrites+1),
-		"no key":     {{Key: "a"}, {Key: ""}},
-		"long key":   {{Key: strings.Repeat("k", shardkit.MaxKey+1)}},
-		"long value": {{Key: "a", Value: make([]byte, shardkit.MaxValue+1)}},
-		"one twice":  {{Key: "a"}, {Key: "b"}, {Key: "a", Delete: true}},
-		"reserved":   {{Key: "a"}, {Key: shardkit.Reserved}},
-		"reserved #": {{Key: shardkit.Reserved + "#s01", Delete: true}},
-		"total":      total,
+		"none":                       {},
+		"too many":                   slices.Repeat([]shardkit.Write{{Key: "a"}}, shardkit.MaxWrites+1),
+		"no key":                     {{Key: "a"}, {Key: ""}},
+		"long key":                   {{Key: strings.Repeat("k", shardkit.MaxKey+1)}},
+		"long value":                 {{Key: "a", Value: make([]byte, shardkit.MaxValue+1)}},
+		"not UTF-8":                  {{Key: "a\xff"}},
+		"bad end":                    {{Key: "a", Expires: -1}},
+		"an end of what is deleted":  {{Key: "a", Delete: true, Expires: 1 << 40}},
+		"a value of what is deleted": {{Key: "a", Delete: true, Value: []byte("x")}},
+		"a deletion of nothing":      {{Key: "a", Delete: true, Absent: true}},
+		"nothing that was":           {{Key: "a", Absent: true, Was: []byte{}}},
+		"long value wanted":          {{Key: "a", Was: make([]byte, shardkit.MaxValue+1)}},
+		"two records":                {{Key: shardkit.Records + "a"}, {Key: shardkit.Records + "b"}},
+		"one twice":                  {{Key: "a"}, {Key: "b"}, {Key: "a", Delete: true}},
+		"reserved":                   {{Key: "a"}, {Key: shardkit.Reserved}},
+		"reserved #":                 {{Key: shardkit.Reserved + "#s01", Delete: true}},
+		"total":                      total,
+		"total wanted":               wanted,
 	} {
 		if err := s.Write(t.Context(), tenant, 1, writes...); !errors.Is(err, shardkit.ErrInvalid) {
 			t.Errorf("%s: %v, want %q", name, err, shardkit.ErrInvalid)
