@@ -2,6 +2,7 @@ package localcell
 
 import (
 	"context"
+	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/lambda/shardkit"
@@ -29,30 +31,53 @@ type routerSettings struct {
 	Plan         Plan              `json:"plan"`
 	Issuer       string            `json:"issuer"`
 	Store        string            `json:"store"`
-	StoreSecret  string            `json:"storeSecret"`  // for reads of entries and topologies
-	WorkerSecret string            `json:"workerSecret"` // shown to the workers
-	AdminSecret  string            `json:"adminSecret"`  // the operator's
-	Workers      map[string]string `json:"workers"`      // address by shard
+	StoreSecret  string            `json:"storeSecret"`           // for reads of entries and topologies, and for queues
+	WorkerSecret string            `json:"workerSecret"`          // shown to the workers
+	AdminSecret  string            `json:"adminSecret"`           // the operator's
+	FrontSecret  string            `json:"frontSecret,omitempty"` // by which a front door shows that it is one
+	Workers      map[string]string `json:"workers"`               // address by shard
 }
 
-// writeRouterSettings fixes the workers' addresses and tells the router.
-func (s *supervisor) writeRouterSettings() error {
-	settings := routerSettings{
-		Plan: s.plan, Issuer: s.running.Issuer, Store: s.running.Store, StoreSecret: s.store.Router,
-		WorkerSecret: s.routerSecret, AdminSecret: s.running.Secret, Workers: map[string]string{},
+// writeRouterSettings fixes the workers' addresses, and tells the routers and the front door.
+func (s *supervisor) writeRouterSettings(frontSecret string) error {
+	if !s.layout.FrontDoor {
+		frontSecret = ""
 	}
-	for shard, w := range s.workers {
-		w.fix()
-		settings.Workers[shard] = w.url()
+	front := frontSettings{
+		Issuer: s.running.Issuer, Store: s.running.Store, StoreSecret: s.store.Router, Secret: frontSecret,
+		Audience: s.layout.Cells[0].Audience, Claim: s.layout.Cells[0].Claim, Cells: map[string]string{},
 	}
-	return s.dir.writeJSON(fileRouter, settings)
+	for _, m := range s.members {
+		settings := routerSettings{
+			Plan: m.plan, Issuer: s.running.Issuer, Store: s.running.Store, StoreSecret: s.store.Router,
+			WorkerSecret: m.secret, AdminSecret: s.running.Secret, FrontSecret: frontSecret, Workers: map[string]string{},
+		}
+		for _, d := range s.doors {
+			if d.cell == m {
+				d.fix()
+				settings.Workers[d.shard] = d.url()
+			}
+		}
+		if err := s.dir.writeJSON(s.layout.settings(m.plan.Cell, fileRouter), settings); err != nil {
+			return err
+		}
+		front.Cells[m.plan.Cell] = m.router
+	}
+	if !s.layout.FrontDoor {
+		return nil
+	}
+	return s.dir.writeJSON(fileFrontDoor, front)
 }
 
-// RunRouter is the router process: the routing engine behind the listener that tenants use, and its
-// counters behind another, for the operator. It returns when ctx has ended.
-func RunRouter(ctx context.Context, d Dir) error {
+// RunRouter is the router process of a cell, of the only one when that is "": the routing engine behind the
+// listener that tenants use, and its counters behind another, for the operator. It returns when ctx has ended.
+func RunRouter(ctx context.Context, d Dir, cell string) error {
+	file := fileRouter
+	if cell != "" {
+		file = cell + "." + fileRouter
+	}
 	var settings routerSettings
-	if err := d.readJSON(fileRouter, &settings); err != nil {
+	if err := d.readJSON(file, &settings); err != nil {
 		return fmt.Errorf("the router's settings: %w", err)
 	}
 	public, err := inheritListener(firstInherited)
@@ -109,8 +134,8 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 		Cell: s.Plan.Cell, Entries: entries, Topologies: served, Keys: keys, Routes: s.Plan.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaHTTP:   workers,
-			routing.ViaLambda: workers, // the worker's HTTP main does what its Lambda main does
-			routing.ViaQueue:  noQueue{},
+			routing.ViaLambda: sliceWorkers{workers}, // the worker's HTTP main does what its Lambda main does
+			routing.ViaQueue:  &queueTransport{jobqueue.NewClient(s.Store, s.StoreSecret), s.Plan.Cell},
 		},
 		Timeout: requestLimit,
 		Observe: counters.observe,
@@ -118,11 +143,42 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := tokenverify.New(s.Issuer, s.Plan.Audience, s.Plan.Claim)
+	tokens, err := tokenverify.New(tokenverify.Config{Issuer: s.Issuer, Audience: s.Plan.Audience, Claim: s.Plan.Claim})
 	if err != nil {
 		return nil, err
 	}
-	return handler.NewHTTP(engine, tokens, log), nil
+	return handler.NewHTTP(behindFrontDoor{engine, s.FrontSecret}, tokens, log), nil
+}
+
+// sliceWorkers speaks with workers as with Lambda slices, of which it has one thing that HTTP has not: an answer by
+// which the concurrency is used up and nothing was done. A gate gives it.
+type sliceWorkers struct{ workers routing.Transport }
+
+func (t sliceWorkers) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
+	resp, err := t.workers.Send(ctx, call, req)
+	if err == nil && resp.Status == http.StatusTooManyRequests && resp.Header.Get(headerErrorType) == throttledType {
+		if resp.Stream != nil {
+			resp.Stream.Close()
+		}
+		return nil, fmt.Errorf("shard %s: %w", call.Shard, routing.ErrThrottled)
+	}
+	return resp, err
+}
+
+// behindFrontDoor tells the engine which requests a front door sends. Whoever does not show its secret is
+// a client like any other; the token that a front door forwards is verified as anybody's.
+type behindFrontDoor struct {
+	engine *routing.Engine
+	secret string // "" for no front door
+}
+
+func (b behindFrontDoor) Serve(ctx context.Context, tenant string, req *routing.Request) *routing.Response {
+	if shown := req.Header.Values(headerFrontDoor); b.secret != "" && len(shown) == 1 && subtle.ConstantTimeCompare([]byte(shown[0]), []byte(b.secret)) == 1 {
+		behind := *req
+		behind.FrontDoor = true
+		req = &behind
+	}
+	return b.engine.Serve(ctx, tenant, req)
 }
 
 // lookup opens the directory with the first request, so that the router starts while the store is down.
@@ -158,13 +214,6 @@ func (l *lookup) open(ctx context.Context) (*directory.Directory, error) {
 		l.dir.Store(d)
 	}
 	return d, err
-}
-
-// noQueue answers for routes that go through a queue, of which a local cell has none.
-type noQueue struct{}
-
-func (noQueue) Send(context.Context, routing.Call, *routing.Request) (*routing.Response, error) {
-	return routing.Problem(http.StatusNotImplemented, "this path is served through a queue, and a local cell has none"), nil
 }
 
 // adminHandler is the operator's way to the router.

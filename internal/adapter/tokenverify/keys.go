@@ -1,18 +1,13 @@
 package tokenverify
 
 import (
+	"bytes"
 	"context"
-	"crypto/rsa"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 const (
@@ -24,78 +19,118 @@ const (
 	minPause     = 10 * time.Second
 	firstPause   = time.Second
 	fetchTimeout = 5 * time.Second
-	maxDocument  = 1 << 20 // bytes of an issuer's document
 )
 
-// keySet is an issuer's keys as they were last seen. While the issuer does not answer, they stay.
+// keySet is an issuer's keys as they were last seen. While the issuer does not answer, they stay, for as long as that
+// lasts; before it answered for the first time, those of the fallback stand for them.
+//
+// On Lambda a fetch in the background stands still with its environment and goes on, or fails by its time-out, with
+// the next request; what is known stays meanwhile.
 type keySet struct {
-	issuer string
-	client *http.Client
-	now    func() time.Time
+	issuer   *issuer
+	fallback func() json.RawMessage
+	now      func() time.Time
+
+	known atomic.Pointer[known]
 
 	mu      sync.Mutex
-	keys    []jose.JSONWebKey
-	fetched time.Time     // when keys were; zero before the first time
 	tried   time.Time     // when the last fetch began
 	err     error         // of the last fetch
 	running chan struct{} // closed at the end of the fetch that is under way; nil when none is
 }
 
-func newKeySet(issuer string, client *http.Client, now func() time.Time) (*keySet, error) {
-	if err := webAddress(issuer); err != nil {
-		return nil, fmt.Errorf("issuer: %w", err)
-	}
-	return &keySet{issuer: issuer, client: client, now: now}, nil
+// known is what there is of keys. It does not change.
+type known struct {
+	own     keys      // the issuer's
+	fetched time.Time // when own were; zero before the first time
+	given   keys      // the fallback's
+	raw     json.RawMessage
+	newer   bool // the fallback changed since the issuer answered
+	// generation rises when a key is no longer believed: what was verified before may not be good any more.
+	generation uint64
 }
 
-func webAddress(s string) error {
-	u, err := url.Parse(s)
-	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("%q is no address: want https://host/path", s)
+var nothing = &known{}
+
+func (s *keySet) current() *known {
+	if k := s.known.Load(); k != nil {
+		return k
 	}
-	return nil
+	return nothing
 }
 
-// find returns the keys that may have signed a token: the one it names, or all of its kind when it names
-// none. When there is none it fetches the keys anew, as the issuer may have changed them.
-func (s *keySet) find(ctx context.Context, id, algorithm string) ([]jose.JSONWebKey, error) {
-	found, known, stale := s.known(id, algorithm)
-	if len(found) > 0 {
-		if stale {
-			s.fetch()
-		}
-		return found, nil
+// find returns the keys that may have signed a token, and the generation that they are of. When there is none it
+// fetches the keys anew, as the issuer may have changed them.
+func (s *keySet) find(ctx context.Context, id, algorithm string) (found keys, generation uint64, err error) {
+	k := s.current()
+	if k.fetched.IsZero() {
+		k = s.adopt()
+	}
+	if found = k.believed().find(id, algorithm); len(found) > 0 {
+		s.renew(s.now(), k)
+		return found, k.generation, nil
 	}
 	if running := s.fetch(); running != nil {
 		select {
 		case <-running:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for the issuer's keys: %w", ctx.Err())
+			return nil, 0, fmt.Errorf("wait for the issuer's keys: %w", ctx.Err())
 		}
-		found, known, _ = s.known(id, algorithm)
 	}
-	switch {
-	case len(found) > 0:
-		return found, nil
-	case !known:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return nil, fmt.Errorf("the keys of issuer %s are not known: %w", s.issuer, s.err)
+	if k = s.current(); len(k.own.find(id, algorithm)) > 0 {
+		return k.own.find(id, algorithm), k.generation, nil
 	}
-	return nil, refuse("the issuer has no key %q for %s", id, algorithm)
+	s.mu.Lock()
+	failed := s.err
+	s.mu.Unlock()
+	if failed != nil {
+		k = s.adopt() // somebody else may have seen the issuer since
+		if found = k.given.find(id, algorithm); k.newer && len(found) > 0 {
+			return found, k.generation, nil
+		}
+	}
+	if k.fetched.IsZero() {
+		return nil, 0, fmt.Errorf("the keys of issuer %s are not known: %w", s.issuer.name, failed)
+	}
+	return nil, 0, refuse("the issuer has no such key")
 }
 
-// known looks among the keys that are there. known is false before keys were fetched for the first time.
-func (s *keySet) known(id, algorithm string) (found []jose.JSONWebKey, known, stale bool) {
+// believed are the issuer's own keys, or what stands for them.
+func (k *known) believed() keys {
+	if k.fetched.IsZero() {
+		return k.given
+	}
+	return k.own
+}
+
+// renew starts what the age of the keys calls for, and waits for nothing.
+func (s *keySet) renew(now time.Time, k *known) {
+	if now.Sub(k.fetched) > maxAge {
+		if k.fetched.IsZero() {
+			s.adopt()
+		}
+		s.fetch()
+	}
+}
+
+// adopt takes the fallback's keys as they are now.
+func (s *keySet) adopt() *known {
+	raw := s.fallback()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range s.keys {
-		if (id == "" || key.KeyID == id) && (key.Algorithm == "" || key.Algorithm == algorithm) &&
-			(key.Use == "" || key.Use == "sig") {
-			found = append(found, key)
+	k := s.current()
+	if len(raw) == 0 || bytes.Equal(raw, k.raw) {
+		return k
+	}
+	next := *k
+	next.raw, next.newer = bytes.Clone(raw), true
+	if given, err := parseKeys(raw); err == nil { // else those from before are better than none
+		if next.given = given; !k.given.within(given) {
+			next.generation++
 		}
 	}
-	return found, !s.fetched.IsZero(), s.now().Sub(s.fetched) > maxAge
+	s.known.Store(&next)
+	return &next
 }
 
 // fetch starts fetching the keys, unless that happened a moment ago. It returns what is closed when the
@@ -104,7 +139,7 @@ func (s *keySet) fetch() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, pause := s.now(), minPause
-	if s.fetched.IsZero() {
+	if k := s.current(); len(k.believed()) == 0 {
 		pause = firstPause
 	}
 	if s.running == nil && (s.tried.IsZero() || now.Sub(s.tried) >= pause) {
@@ -115,79 +150,29 @@ func (s *keySet) fetch() <-chan struct{} {
 			// Not the caller's context: the request that asked first may be over before the others.
 			ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 			defer cancel()
-			keys, err := s.download(ctx)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.running, s.err = nil, err
-			if err == nil {
-				s.keys, s.fetched = keys, now
-			}
+			own, err := s.issuer.download(ctx)
+			s.took(own, err, now)
 		}()
 	}
 	return s.running
 }
 
-// download reads the issuer's discovery document and the keys that it names.
-func (s *keySet) download(ctx context.Context) ([]jose.JSONWebKey, error) {
-	var discovery struct {
-		Issuer string `json:"issuer"`
-		Keys   string `json:"jwks_uri"`
+// took takes the result of a fetch that began at some time.
+func (s *keySet) took(own keys, err error, began time.Time) {
+	if err == nil {
+		s.adopt() // what the fallback says by now is older than this
 	}
-	if err := s.get(ctx, strings.TrimSuffix(s.issuer, "/")+"/.well-known/openid-configuration", &discovery); err != nil {
-		return nil, err
-	}
-	if discovery.Issuer != s.issuer {
-		return nil, fmt.Errorf("discovery document is of issuer %q", discovery.Issuer)
-	}
-	if err := webAddress(discovery.Keys); err != nil {
-		return nil, fmt.Errorf("discovery document's jwks_uri: %w", err)
-	}
-	var set struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := s.get(ctx, discovery.Keys, &set); err != nil {
-		return nil, err
-	}
-	var keys []jose.JSONWebKey
-	for _, raw := range set.Keys {
-		var key jose.JSONWebKey
-		// A key of a kind that we do not know is no reason to do without the others (RFC 7517, section 5).
-		if key.UnmarshalJSON(raw) == nil && key.Valid() && key.IsPublic() && strong(key.Key) {
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s holds no public key that can be used", discovery.Keys)
-	}
-	return keys, nil
-}
-
-// strong refuses RSA keys of fewer than 2,048 bits (RFC 7518, section 3.3).
-func strong(key any) bool {
-	rsaKey, ok := key.(*rsa.PublicKey)
-	return !ok || rsaKey.N.BitLen() >= 2048
-}
-
-func (s *keySet) get(ctx context.Context, address string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running, s.err = nil, err
 	if err != nil {
-		return err
+		return
 	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return err
+	k := s.current()
+	next := *k
+	next.newer = false
+	if next.own, next.fetched = own, began; !k.own.within(own) || !k.given.within(own) {
+		next.generation++
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %d", address, resp.StatusCode)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
-	if err != nil {
-		return fmt.Errorf("%s: %w", address, err)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s: %w", address, err)
-	}
-	return nil
+	s.known.Store(&next)
 }

@@ -18,8 +18,8 @@ import (
 
 func TestIssuerDownGoesOnWithLastKeys(t *testing.T) {
 	key := rsaKey(t, "k1")
-	i := newIssuer(t, key)
-	v, c := verifier(t, i)
+	i := newLogin(t, key)
+	v, c := verifier(t, i, nil)
 	token := sign(t, jose.RS256, key, payload(i, "exp", at(100*time.Hour)))
 	if _, err := v.Verify(t.Context(), token); err != nil {
 		t.Fatal(err)
@@ -39,9 +39,9 @@ func TestIssuerDownGoesOnWithLastKeys(t *testing.T) {
 
 func TestIssuerNeverSeen(t *testing.T) {
 	key := rsaKey(t, "k1")
-	i := newIssuer(t, key)
+	i := newLogin(t, key)
 	i.down.Store(true)
-	v, c := verifier(t, i)
+	v, c := verifier(t, i, nil)
 	token := sign(t, jose.RS256, key, payload(i))
 	if _, err := v.Verify(t.Context(), token); err == nil || errors.Is(err, routing.ErrToken) {
 		t.Fatalf("token is judged without keys: %v", err)
@@ -55,9 +55,9 @@ func TestIssuerNeverSeen(t *testing.T) {
 
 func TestDiscoveryOfAnotherIssuerIsNotBelieved(t *testing.T) {
 	key := rsaKey(t, "k1")
-	i := newIssuer(t, key)
+	i := newLogin(t, key)
 	i.claims = "https://evil.example.com"
-	v, _ := verifier(t, i)
+	v, _ := verifier(t, i, nil)
 	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, key, payload(i))); err == nil || !strings.Contains(err.Error(), "evil") {
 		t.Errorf("error %v", err)
 	}
@@ -65,8 +65,8 @@ func TestDiscoveryOfAnotherIssuerIsNotBelieved(t *testing.T) {
 
 func TestKeysRotate(t *testing.T) {
 	old, fresh := rsaKey(t, "k1"), rsaKey(t, "k2")
-	i := newIssuer(t, old)
-	v, c := verifier(t, i)
+	i := newLogin(t, old)
+	v, c := verifier(t, i, nil)
 	oldToken, freshToken := sign(t, jose.RS256, old, payload(i)), sign(t, jose.RS256, fresh, payload(i))
 	if _, err := v.Verify(t.Context(), oldToken); err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ func TestKeysRotate(t *testing.T) {
 
 func TestKeyTakenBackIsForgotten(t *testing.T) {
 	old, fresh := rsaKey(t, "k1"), rsaKey(t, "k2")
-	i := newIssuer(t, old)
-	v, c := verifier(t, i)
+	i := newLogin(t, old)
+	v, c := verifier(t, i, nil)
 	token := sign(t, jose.RS256, old, payload(i))
 	if _, err := v.Verify(t.Context(), token); err != nil {
 		t.Fatal(err)
@@ -107,8 +107,8 @@ func TestKeyTakenBackIsForgotten(t *testing.T) {
 
 func TestMadeUpKeysDoNotFloodTheIssuer(t *testing.T) {
 	key := rsaKey(t, "k1")
-	i := newIssuer(t, key)
-	v, c := verifier(t, i)
+	i := newLogin(t, key)
+	v, c := verifier(t, i, nil)
 	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, key, payload(i))); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestMadeUpKeysDoNotFloodTheIssuer(t *testing.T) {
 
 func TestUnknownKindsOfKeysAreSkipped(t *testing.T) {
 	key := rsaKey(t, "k1")
-	i := newIssuer(t, key)
+	i := newLogin(t, key)
 	public, err := key.Public().MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestUnknownKindsOfKeysAreSkipped(t *testing.T) {
 	}))
 	defer server.Close()
 	i.URL = server.URL
-	v, _ := verifier(t, i)
+	v, _ := verifier(t, i, nil)
 	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, key, payload(i))); err != nil {
 		t.Errorf("the key beside unknown ones: %v", err)
 	}

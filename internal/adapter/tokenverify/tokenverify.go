@@ -1,18 +1,26 @@
 // Package tokenverify verifies bearer tokens against an issuer's published keys, as OpenID Connect
 // Discovery 1.0 and RFC 7519 describe them, and takes the tenant from one claim.
+//
+// Keys, signatures and registered claims are github.com/lestrrat-go/jwx's work. What is stricter here than
+// there is done here: one compact token with no header that needs understanding, no name twice in header or
+// claims, keys that fit the algorithm, dates that are numbers; and so is what a library cannot know: when to ask the
+// issuer, what to do while it does not answer, and which verified token may be remembered for how long.
 package tokenverify
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
+	"github.com/lestrrat-go/jwx/v3/jws"
+	"github.com/lestrrat-go/jwx/v3/jwt"
 
 	"cellwall.dev/cellwall/internal/routing"
 )
@@ -22,41 +30,72 @@ const (
 	skew = 60 * time.Second
 	// maxToken is the longest token looked at, in bytes: what common servers take as one header.
 	maxToken = 16 << 10
+	// defaultRemember is how many verified tokens are remembered at most: about 6 MB.
+	defaultRemember = 1 << 15
 )
 
-// algorithms are those accepted. They are API Gateway's, which takes RSA-based ones only ("Control access
-// to HTTP APIs with JWT authorizers", API Gateway developer guide), so that what is served here is served
-// there. A key that everybody may read cannot be used to sign, and "none" is not among them.
-var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512}
+// Config says which tokens are good.
+type Config struct {
+	Issuer   string // compared with the token's iss as it is; its discovery document names its keys
+	Audience string // must stand in the token's aud
+	Claim    string // names the tenant
+
+	// Algorithms are the signatures that are taken: some of RS256, RS384, RS512, PS256, PS384, PS512, ES256,
+	// ES384, ES512 and EdDSA. None is API Gateway's choice, RS256, RS384 and RS512 ("Control access to HTTP APIs
+	// with JWT authorizers", API Gateway developer guide), so that what is served here is served there. A key that
+	// everybody may read cannot be used to sign by any of them.
+	Algorithms []string
+
+	// Fallback returns the issuer's keys as somebody else saw them, a JWK set (RFC 7517, section 5), nil when
+	// there are none. They are believed while the issuer has not answered here, and where it does not answer when
+	// asked for a key. nil is no fallback. Fallback is called often and must be fast.
+	Fallback func() json.RawMessage
+
+	// Remember is how many verified tokens are remembered, at most; 0 is 32,768, and fewer than 0 is none.
+	Remember int
+
+	Now func() time.Time // default time.Now
+}
 
 // Verifier verifies the tokens of one issuer for one audience. It is safe for concurrent use.
 type Verifier struct {
 	issuer, audience, claim string
+	algorithms              []string
 	keys                    *keySet
+	seen                    *cache
 	now                     func() time.Time
 }
 
-// New returns a verifier. issuer is compared with the token's iss as it is, and its discovery document
-// names its keys; audience must stand in the token's aud; claim names the tenant. Nothing is asked of
-// the issuer before the first token.
-func New(issuer, audience, claim string) (*Verifier, error) {
-	return newVerifier(issuer, audience, claim, time.Now)
-}
-
-func newVerifier(issuer, audience, claim string, now func() time.Time) (*Verifier, error) {
-	if audience == "" || claim == "" {
+// New checks a configuration. Nothing is asked of the issuer before the first token.
+func New(c Config) (*Verifier, error) {
+	if c.Audience == "" || c.Claim == "" {
 		return nil, errors.New("verify tokens: an audience and the name of the tenant's claim are needed")
 	}
-	// No proxy and no redirects: the answer decides whom we believe.
-	client := &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	if len(c.Algorithms) == 0 {
+		c.Algorithms = []string{"RS256", "RS384", "RS512"}
 	}
-	keys, err := newKeySet(issuer, client, now)
+	for _, name := range c.Algorithms {
+		if !asymmetric(name) {
+			return nil, fmt.Errorf("verify tokens: algorithm %q: want RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 or EdDSA", name)
+		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Fallback == nil {
+		c.Fallback = func() json.RawMessage { return nil }
+	}
+	if c.Remember == 0 {
+		c.Remember = defaultRemember
+	}
+	issuer, err := newIssuer(c.Issuer)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("verify tokens: %w", err)
 	}
-	return &Verifier{issuer, audience, claim, keys, now}, nil
+	return &Verifier{
+		issuer: c.Issuer, audience: c.Audience, claim: c.Claim, algorithms: slices.Clone(c.Algorithms),
+		keys: &keySet{issuer: issuer, fallback: c.Fallback, now: c.Now}, seen: newCache(c.Remember), now: c.Now,
+	}, nil
 }
 
 // Verify returns the tenant of a token whose signature, issuer, audience and times are right. An error
@@ -65,86 +104,127 @@ func (v *Verifier) Verify(ctx context.Context, token string) (tenant string, err
 	if len(token) > maxToken {
 		return "", refuse("it is longer than %d bytes", maxToken)
 	}
-	signed, err := jose.ParseSignedCompact(token, algorithms)
-	if err != nil {
-		return "", refuse("%v", err)
+	now, known := v.now(), v.keys.current()
+	name := sha256.Sum256([]byte(token))
+	if tenant, ok := v.seen.get(name, now, known.generation); ok {
+		v.keys.renew(now, known)
+		return tenant, nil
 	}
-	header := signed.Signatures[0].Protected
-	keys, err := v.keys.find(ctx, header.KeyID, header.Algorithm)
+	good, err := v.judge(ctx, token)
 	if err != nil {
 		return "", err
 	}
-	var payload []byte
-	for _, key := range keys {
-		if payload, err = signed.Verify(key); err == nil {
-			return v.tenant(payload)
-		}
-	}
-	return "", refuse("no key of the issuer made its signature")
+	v.seen.put(name, good)
+	return good.tenant, nil
 }
 
-// tenant judges the claims of a token whose signature is right.
-func (v *Verifier) tenant(payload []byte) (string, error) {
-	c, err := routing.ParseClaims(payload)
+// judge verifies a token that is not remembered.
+func (v *Verifier) judge(ctx context.Context, token string) (verdict, error) {
+	header, claims, err := split(token)
 	if err != nil {
-		return "", err
+		return verdict{}, err
 	}
-	var issuer string
-	if json.Unmarshal(c["iss"], &issuer) != nil || issuer != v.issuer {
-		return "", refuse("it is not from issuer %s", v.issuer)
+	var algorithm, id string
+	if json.Unmarshal(header["alg"], &algorithm) != nil || !slices.Contains(v.algorithms, algorithm) {
+		return verdict{}, refuse("its signature is of an algorithm that is not taken here")
 	}
-	if !slices.Contains(audiences(c["aud"]), v.audience) {
-		return "", refuse("it is not for audience %s", v.audience)
+	if raw, ok := header["kid"]; ok && json.Unmarshal(raw, &id) != nil {
+		return verdict{}, refuse("its key's id is no string")
 	}
-	now := v.now()
-	expiry, err := moment(c["exp"])
-	switch {
-	case err != nil:
-		return "", refuse("its exp %v", err)
-	case !now.Before(expiry.Add(skew)):
-		return "", refuse("it has expired")
+	// b64 changes what is signed (RFC 7797), crit names what must be understood: no issuer of tokens needs them.
+	if header["crit"] != nil || header["b64"] != nil {
+		return verdict{}, refuse("its header asks for an extension")
 	}
-	for _, name := range []string{"nbf", "iat"} {
-		if _, ok := c[name]; !ok {
+	keys, generation, err := v.keys.find(ctx, id, algorithm)
+	if err != nil {
+		return verdict{}, err
+	}
+	good := verdict{generation: generation}
+	for _, key := range keys {
+		if _, err = jws.Verify([]byte(token), jws.WithCompact(), jws.WithKey(signatures[algorithm], key.public)); err == nil {
+			good.tenant, good.from, good.until, err = v.tenant(claims)
+			return good, err
+		}
+	}
+	return verdict{}, refuse("no key of the issuer made its signature")
+}
+
+// split takes a token in compact form (RFC 7515, section 3.1) apart. Two readers must not see two things in it:
+// so no name stands twice, and there is one spelling in base64url.
+func split(token string) (header, claims map[string]json.RawMessage, err error) {
+	head, rest, _ := strings.Cut(token, ".")
+	_, signature, ok := strings.Cut(rest, ".")
+	if !ok || signature == "" || strings.ContainsAny(token, "\r\n") { // which DecodeString passes over
+		return nil, nil, refuse("it is not a signed token of three parts")
+	}
+	if _, err := base64.RawURLEncoding.Strict().DecodeString(signature); err != nil {
+		return nil, nil, refuse("its signature is not base64url")
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(head)
+	if err != nil {
+		return nil, nil, refuse("its header is not base64url")
+	}
+	if header, err = routing.ParseClaims(raw); err != nil {
+		return nil, nil, fmt.Errorf("header: %w", err)
+	}
+	claims, err = routing.UnverifiedClaims(token) // verified by the caller
+	return header, claims, err
+}
+
+// tenant judges the claims of a token whose signature is right, and says from when to when they are good by the
+// issuer's clock; from is the zero time when they do not say.
+func (v *Verifier) tenant(claims map[string]json.RawMessage) (tenant string, from, until time.Time, err error) {
+	registered := map[string]json.RawMessage{}
+	for _, name := range []string{jwt.IssuerKey, jwt.AudienceKey, jwt.ExpirationKey, jwt.NotBeforeKey, jwt.IssuedAtKey} {
+		raw, ok := claims[name]
+		if !ok {
 			continue
 		}
-		from, err := moment(c[name])
-		switch {
-		case err != nil:
-			return "", refuse("its %s %v", name, err)
-		case from.After(now.Add(skew)):
-			return "", refuse("its %s is in the future", name)
+		date := name != jwt.IssuerKey && name != jwt.AudienceKey
+		if date && (raw[0] < '0' || raw[0] > '9') { // jwx reads text and negative numbers, too
+			return "", from, until, refuse("its %s is no number of seconds since 1970", name)
 		}
+		registered[name] = raw
 	}
-	return routing.TenantFromClaim(c[v.claim])
-}
-
-// audiences reads aud: one string or a list of them.
-func audiences(raw json.RawMessage) []string {
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		return []string{one}
+	text, err := json.Marshal(registered)
+	if err != nil {
+		return "", from, until, refuse("its claims are not JSON")
 	}
-	var list []string
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
+	token := jwt.New()
+	if err := json.Unmarshal(text, token); err != nil {
+		return "", from, until, refuse("%v", err)
 	}
-	return list
-}
-
-// moment reads a NumericDate: seconds since 1970, fractions allowed (RFC 7519, section 2).
-func moment(raw json.RawMessage) (time.Time, error) {
-	var seconds *float64
-	if len(raw) == 0 || json.Unmarshal(raw, &seconds) != nil || seconds == nil {
-		return time.Time{}, errors.New("is missing or not a number")
+	err = jwt.Validate(token, jwt.WithIssuer(v.issuer), jwt.WithAudience(v.audience), jwt.WithRequiredClaim(jwt.ExpirationKey),
+		jwt.WithClock(jwt.ClockFunc(v.now)), jwt.WithAcceptableSkew(skew))
+	if err != nil {
+		return "", from, until, refuse("%v", err)
 	}
-	if *seconds < 0 || *seconds > math.MaxInt32*100 {
-		return time.Time{}, errors.New("is no date")
+	until, _ = token.Expiration()
+	if notBefore, ok := token.NotBefore(); ok {
+		from = notBefore
 	}
-	whole, part := math.Modf(*seconds)
-	return time.Unix(int64(whole), int64(part*1e9)), nil
+	if issued, ok := token.IssuedAt(); ok && issued.After(from) {
+		from = issued
+	}
+	tenant, err = routing.TenantFromClaim(claims[v.claim])
+	return tenant, from, until, err
 }
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", routing.ErrToken, fmt.Sprintf(format, args...))
+}
+
+// Keys asks an issuer for its keys and returns those that can verify tokens, as a JWK set (RFC 7517, section 5): what
+// Config.Fallback of a router gives that cannot ask by itself.
+func Keys(ctx context.Context, issuer string) (json.RawMessage, error) {
+	i, err := newIssuer(issuer)
+	if err != nil {
+		return nil, err
+	}
+	defer i.client.Transport.(*http.Transport).CloseIdleConnections()
+	found, err := i.download(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("keys of issuer %s: %w", issuer, err)
+	}
+	return found.set(), nil
 }

@@ -29,8 +29,8 @@ import (
 // start is when every test begins.
 var start = time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC)
 
-// issuer is a login service whose keys and mood tests change.
-type issuer struct {
+// login is a login service whose keys and mood tests change.
+type login struct {
 	*httptest.Server
 	keys    atomic.Pointer[jose.JSONWebKeySet]
 	down    atomic.Bool
@@ -38,9 +38,9 @@ type issuer struct {
 	claims  string // the issuer that the discovery document names; "" for the right one
 }
 
-func newIssuer(t *testing.T, keys ...jose.JSONWebKey) *issuer {
+func newLogin(t testing.TB, keys ...jose.JSONWebKey) *login {
 	t.Helper()
-	i := &issuer{}
+	i := &login{}
 	i.publish(keys...)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
@@ -61,7 +61,7 @@ func newIssuer(t *testing.T, keys ...jose.JSONWebKey) *issuer {
 	return i
 }
 
-func (i *issuer) publish(keys ...jose.JSONWebKey) {
+func (i *login) publish(keys ...jose.JSONWebKey) {
 	set := &jose.JSONWebKeySet{}
 	for _, k := range keys {
 		set.Keys = append(set.Keys, k.Public())
@@ -75,10 +75,15 @@ type clock struct{ nanos atomic.Int64 }
 func (c *clock) now() time.Time       { return start.Add(time.Duration(c.nanos.Load())) }
 func (c *clock) pass(d time.Duration) { c.nanos.Add(int64(d)) }
 
-func verifier(t *testing.T, i *issuer) (*Verifier, *clock) {
+// verifier takes the tokens of an issuer; change adjusts its configuration, if it is not nil.
+func verifier(t testing.TB, i *login, change func(*Config)) (*Verifier, *clock) {
 	t.Helper()
 	c := &clock{}
-	v, err := newVerifier(i.URL, "orders", "tenant_id", c.now)
+	config := Config{Issuer: i.URL, Audience: "orders", Claim: "tenant_id", Now: c.now}
+	if change != nil {
+		change(&config)
+	}
+	v, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +103,7 @@ var (
 	nextKey atomic.Int64
 )
 
-func rsaKey(t *testing.T, id string) jose.JSONWebKey {
+func rsaKey(t testing.TB, id string) jose.JSONWebKey {
 	t.Helper()
 	keys, err := madeKeys()
 	if err != nil {
@@ -109,7 +114,7 @@ func rsaKey(t *testing.T, id string) jose.JSONWebKey {
 }
 
 // sign signs a payload as it is, however wrong.
-func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, payload string) string {
+func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, payload string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, nil)
 	if err != nil {
@@ -127,7 +132,7 @@ func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, payload string) st
 }
 
 // payload is a token's claims as JSON text. Each pair replaces a claim or, with the value "", leaves it out.
-func payload(i *issuer, pairs ...string) string {
+func payload(i *login, pairs ...string) string {
 	claims := [][2]string{
 		{"iss", fmt.Sprintf("%q", i.URL)}, {"aud", `"orders"`}, {"exp", at(time.Hour)}, {"iat", at(0)}, {"tenant_id", `"acme"`},
 	}
@@ -157,8 +162,8 @@ func at(d time.Duration) string { return fmt.Sprint(start.Add(d).Unix()) }
 func TestAccepts(t *testing.T) {
 	key := rsaKey(t, "k1")
 	free := jose.JSONWebKey{Key: key.Key, KeyID: "free"} // for any algorithm
-	i := newIssuer(t, key, free)
-	v, _ := verifier(t, i)
+	i := newLogin(t, key, free)
+	v, _ := verifier(t, i, nil)
 	long := strings.Repeat("n", 128)
 	tests := []struct{ name, token, want string }{
 		{"RS256", sign(t, jose.RS256, key, payload(i)), "acme"},
@@ -194,8 +199,8 @@ func TestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	free, curve, edwards := jose.JSONWebKey{Key: key.Key, KeyID: "free"}, jose.JSONWebKey{Key: p256(t), KeyID: "ec"}, jose.JSONWebKey{Key: ed, KeyID: "ed"}
-	i := newIssuer(t, key, weakKey, encryption, free, curve, edwards)
-	v, _ := verifier(t, i)
+	i := newLogin(t, key, weakKey, encryption, free, curve, edwards)
+	v, _ := verifier(t, i, nil)
 	good := payload(i)
 	raw := func(header, body string) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(body))
@@ -323,15 +328,30 @@ func signWeak(t *testing.T, key *rsa.PrivateKey, body string) string {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, issuer := range []string{"", "login.example.com", "ftp://x", "https://", "https://x/?q=1", "https://x/#f", "https://x\x7f"} {
-		if _, err := New(issuer, "orders", "tenant_id"); err == nil {
-			t.Errorf("issuer %q is accepted", issuer)
+	good := Config{Issuer: "https://login.example.com/", Audience: "orders", Claim: "tenant_id"}
+	if _, err := New(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"no audience":  func(c *Config) { c.Audience = "" },
+		"no claim":     func(c *Config) { c.Claim = "" },
+		"none":         func(c *Config) { c.Algorithms = []string{"RS256", "none"} },
+		"HS256":        func(c *Config) { c.Algorithms = []string{"HS256"} },
+		"another case": func(c *Config) { c.Algorithms = []string{"rs256"} },
+		"ES256K":       func(c *Config) { c.Algorithms = []string{"ES256K"} },
+		"empty":        func(c *Config) { c.Algorithms = []string{""} },
+	} {
+		c := good
+		spoil(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s is accepted", name)
 		}
 	}
-	if _, err := New("https://login.example.com/", "", "tenant_id"); err == nil {
-		t.Error("no audience is accepted")
-	}
-	if _, err := New("https://login.example.com/", "orders", ""); err == nil {
-		t.Error("no claim is accepted")
+	for _, issuer := range []string{"", "login.example.com", "ftp://x", "https://", "https://x/?q=1", "https://x/#f", "https://x\x7f"} {
+		c := good
+		c.Issuer = issuer
+		if _, err := New(c); err == nil {
+			t.Errorf("issuer %q is accepted", issuer)
+		}
 	}
 }
