@@ -175,7 +175,7 @@ func (f *directoryFlags) localHome(d *desk) (directory.Home, directory.Keys, err
 		return nil, nil, err
 	}
 	d.files = filesIn(state.String())
-	d.where, d.cell = "the local cell in "+state.String(), r.Cell
+	d.where, d.cell = "the local cell in "+state.String(), r.Only()
 	return home, func(_ context.Context, cell, version string) ([]byte, error) { return state.Key(cell, version) }, nil
 }
 

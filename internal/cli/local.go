@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,9 +28,9 @@ func localCommand(a *app) *cobra.Command {
 	l := &local{app: a}
 	cmd := &cobra.Command{
 		Use:   "local",
-		Short: "Run one cell on this machine, break it, and see what tenants feel",
-		Long: `Run one cell of the fleet on this machine, without an AWS account: a router, a store and one process
-for each shard, all on the loopback address.
+		Short: "Run cells on this machine, break them, and see what tenants feel",
+		Long: `Run one cell of the fleet on this machine, or several behind a front door, without an AWS account: a
+store, a token issuer, and for each cell a router and one process for each shard, all on the loopback address.
 
 Everything it keeps lies in the state directory, readable by its owner only.`,
 		Args: noCommand,
@@ -40,37 +38,9 @@ Everything it keeps lies in the state directory, readable by its owner only.`,
 	}
 	cmd.PersistentFlags().StringVar(&l.stateDir, "state-dir", defaultStateDir, "where the cell keeps its data, keys and logs")
 	cmd.AddCommand(
-		localUp(l), localDown(l), localStatus(l), localToken(l), localBreak(l), localTraffic(l),
-		l.hidden("supervise", func(ctx context.Context, d localcell.Dir, self []string) error {
-			return localcell.Supervise(ctx, d, self)
-		}),
-		l.hidden("guard", func(ctx context.Context, _ localcell.Dir, _ []string) error { return localcell.RunGuard(ctx, a.in) }),
-		l.hidden("store", func(ctx context.Context, d localcell.Dir, _ []string) error { return localcell.RunStore(ctx, d) }),
-		l.hidden("router", func(ctx context.Context, d localcell.Dir, _ []string) error { return localcell.RunRouter(ctx, d) }),
-	)
+		localUp(l), localDown(l), localStatus(l), localToken(l), localBreak(l), localFail(l), localHeal(l), localPoison(l), localTraffic(l))
+	cmd.AddCommand(l.processes()...)
 	return cmd
-}
-
-// hidden is a command that is a process of a running cell.
-func (l *local) hidden(name string, run func(context.Context, localcell.Dir, []string) error) *cobra.Command {
-	return &cobra.Command{
-		Use:    name,
-		Short:  "A process of a local cell; `cellwall local up` starts it",
-		Hidden: true,
-		Args:   exactly(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := l.dir()
-			if err != nil {
-				return err
-			}
-			self, err := self()
-			if err != nil {
-				return err
-			}
-			l.watches()
-			return run(cmd.Context(), d, self)
-		},
-	}
 }
 
 // self is the command line of this program's local commands.
@@ -102,97 +72,12 @@ func (l *local) find() (localcell.Dir, *localcell.Running, error) {
 	return d, r, stateError(err)
 }
 
-func localUp(l *local) *cobra.Command {
-	var cell, worker, tenantsFile string
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Start a cell and leave it running",
-		Long: `Start one cell of the fleet as separate processes on the loopback address and leave it running: a store
-with the tenant directory, a router, a token issuer, and a worker process for each shard. What dies is
-started again; when the supervisor dies, everything ends.
-
-Tenants of the file that the directory does not know yet are added to it. A new cell places them as the
-fleet says; after that, a change of the fleet is published and migrated to (cellwall topology).
-
-Exit status 3 when a cell runs in the state directory already, when another cell lies there, and when the
-fleet lacks a shard that a topology of the cell there names.`,
-		Args: exactly(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := l.loadFleet()
-			if err != nil {
-				return err
-			}
-			tenants, err := l.tenants(tenantsFile)
-			if err != nil {
-				return err
-			}
-			self, err := self()
-			if err != nil {
-				return err
-			}
-			if worker == "" {
-				worker = filepath.Join(filepath.Dir(self[0]), "worker")
-			}
-			if worker, err = filepath.Abs(worker); err != nil {
-				return usagef("worker: %w", err)
-			}
-			if _, err := os.Stat(worker); err != nil {
-				return hint(usagef("worker: %w", err), "build the sample with make build, or name your service's executable with --worker")
-			}
-			plan, err := localcell.NewPlan(f, cell, worker)
-			if err != nil {
-				return usagef("%w", err)
-			}
-			d, err := l.dir()
-			if err != nil {
-				return err
-			}
-			stop := heartbeat(l.err, fmt.Sprintf("starting cell %s with %s", plan.Cell, count(len(plan.Shards()), "shard")))
-			l.watches() // what it has started must not stay
-			r, admitted, err := d.Up(cmd.Context(), plan, tenants.tenants, self)
-			stop()
-			if err != nil {
-				return upError(err)
-			}
-			if !admitted.AsFleet {
-				fmt.Fprintf(l.err, "cell %s places its tenants by topology %d, and the fleet says otherwise: cellwall topology diff %s tells who would move, topology publish and migrate move them\n",
-					r.Cell, admitted.Topology, r.Cell)
-			}
-			return l.printUp(r, plan, admitted.Tenants, tenants.tenants[0], asJSON)
-		},
-	}
-	cmd.Flags().StringVar(&cell, "cell", "", "cell of the fleet (default: the first that is not for internal tenants only)")
-	cmd.Flags().StringVar(&worker, "worker", "", "executable of the service (default: the file worker beside cellwall)")
-	cmd.Flags().StringVar(&tenantsFile, "tenants", "", "file with one tenant a line, or CSV with the header tenant,load (default: a sample of 200)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
-}
-
 // tenants reads the file; without one, the sample that comes with cellwall.
 func (l *local) tenants(file string) (*population, error) {
 	if file == "" {
 		return readPopulation(localcell.SampleTenants(), "the sample", directoryID)
 	}
 	return l.filePopulation(file, directoryID)
-}
-
-func upError(err error) error {
-	switch {
-	case errors.Is(err, localcell.ErrWorker):
-		return hint(usagef("%w", err), "build the sample with make build, or name your service's executable with --worker")
-	case errors.Is(err, localcell.ErrRunning):
-		return hint(foundf("%w", err), "cellwall local status shows it, cellwall local down ends it")
-	case errors.Is(err, localcell.ErrOtherCell):
-		return hint(foundf("%w", err), "use another --state-dir, or give the old cell's data up with cellwall local down --purge")
-	case errors.Is(err, directory.ErrKey):
-		return hint(usagef("%w", err), "put the key file back that the cell had in the state directory; another one would place all of its tenants elsewhere")
-	case errors.Is(err, directory.ErrService):
-		return hint(usagef("%w", err), "use another --state-dir, or name that service's fleet with --fleet")
-	case errors.Is(err, localcell.ErrLostShard):
-		return hint(foundf("%w", err), "put the shard back; to take it away, publish a topology --without it, migrate, and retire the versions that name it first")
-	}
-	return stateError(err)
 }
 
 // stateError turns what is wrong with the state directory into wrong use, and says what to do about it.
@@ -205,33 +90,6 @@ func stateError(err error) error {
 	case errors.Is(err, boltfile.ErrLocked):
 		return hint(foundf("%w", err), "a command over that file has it, or a process of a cell that was killed: wait until it has ended, or end it")
 	}
-	return err
-}
-
-// upReport is the JSON form of local up.
-type upReport struct {
-	Cell       string   `json:"cell"`
-	Router     string   `json:"router"`
-	Issuer     string   `json:"issuer"`
-	Shards     []string `json:"shards"`
-	NewTenants int      `json:"newTenants"`
-}
-
-// printUp says where the cell is, with a request of one of its tenants to try.
-func (l *local) printUp(r *localcell.Running, plan localcell.Plan, added int, tenant string, asJSON bool) error {
-	if asJSON {
-		return l.json(upReport{r.Cell, r.Router, r.Issuer, plan.Shards(), added})
-	}
-	token := program() + " local token "
-	if l.stateDir != defaultStateDir {
-		token += "--state-dir " + quote(l.stateDir) + " "
-	}
-	token += quote(tenant)
-	_, err := fmt.Fprintf(l.out, `cell %s is up: %s, %s added
-router  %s
-issuer  %s
-try     curl -H "Authorization: Bearer $(%s)" -X PUT -d hello %s/orders/1
-`, r.Cell, count(len(plan.Shards()), "shard"), count(added, "tenant"), r.Router, r.Issuer, token, r.Router)
 	return err
 }
 

@@ -13,6 +13,8 @@ import (
 // statusReport is the JSON form of local status. It holds no secrets.
 type statusReport struct {
 	Cell      string                    `json:"cell"`
+	Cells     []string                  `json:"cells"`
+	FrontDoor string                    `json:"frontDoor,omitempty"`
 	Started   time.Time                 `json:"started"`
 	Router    string                    `json:"router"`
 	Issuer    string                    `json:"issuer"`
@@ -38,7 +40,7 @@ when no cell is running.`,
 			if err != nil {
 				return err
 			}
-			s := statusReport{r.Cell, r.Started, r.Router, r.Issuer, r.Supervisor.PID, processes, nil}
+			s := statusReport{r.Cell, r.Names(), r.FrontDoor, r.Started, r.Router, r.Issuer, r.Supervisor.PID, processes, nil}
 			if counters, err := r.Counters(cmd.Context()); err == nil {
 				s.Counters = &counters
 			} else {
@@ -56,8 +58,12 @@ when no cell is running.`,
 
 func (l *local) printStatus(s statusReport) error {
 	w := tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "cell %s, up since %s\n", s.Cell, s.Started.Local().Format(time.DateTime))
-	fmt.Fprintf(w, "router  %s\nissuer  %s\n", s.Router, s.Issuer)
+	fmt.Fprintf(w, "%s, up since %s\n", cellNames(s.Cells), s.Started.Local().Format(time.DateTime))
+	entrance := "router "
+	if s.FrontDoor != "" {
+		entrance = "door   "
+	}
+	fmt.Fprintf(w, "%s %s\nissuer  %s\n", entrance, s.Router, s.Issuer)
 	if c := s.Counters; c != nil {
 		fmt.Fprintf(w, "%d requests: %d refused, %d failed, %d needed a second shard\n", c.Requests, c.Refused, c.Failures, c.Fallbacks)
 	}
@@ -70,6 +76,12 @@ func (l *local) printStatus(s statusReport) error {
 			}
 		}
 		note := p.LastError
+		if p.Fault != nil {
+			note = "fails by " + p.Fault.String()
+		}
+		if len(p.Poisoned) > 0 {
+			note = fmt.Sprintf("poisonous: %q", p.Poisoned)
+		}
 		if p.HeldUntil != nil {
 			note = "broken until " + p.HeldUntil.Local().Format(time.TimeOnly)
 		}

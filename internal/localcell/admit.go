@@ -13,6 +13,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/boltitems"
 	"cellwall.dev/cellwall/internal/boltfile"
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 )
 
 // minDatabase is the number of pages of a new database file; it never shrinks, and grows by whole pages.
@@ -20,8 +21,8 @@ const minDatabase = 4
 
 // admit enrols the tenants that the directory on disk does not know. ErrDamaged when a database is not
 // whole, ErrOtherCell and ErrLostShard when it does not fit the plan.
-func (d Dir) admit(ctx context.Context, p Plan, tenants []string) (admitted Admitted, err error) {
-	for _, name := range []string{fileDirectory, fileItems} {
+func (d Dir) admit(ctx context.Context, l Layout, tenants []string) (admitted Admitted, err error) {
+	for _, name := range []string{fileDirectory, fileItems, fileQueues} {
 		if err := whole(d.file(name)); err != nil {
 			return Admitted{}, err
 		}
@@ -48,8 +49,61 @@ func (d Dir) admit(ctx context.Context, p Plan, tenants []string) (admitted Admi
 		return Admitted{}, damaged(err)
 	}
 	defer func() { err = errors.Join(err, items.Close()) }()
-	keys := func(_ context.Context, _, version string) ([]byte, error) { return d.key(version) }
-	return enrol(ctx, dir, items.Holds(), keys, p, tenants, time.Now())
+	queues, err := jobqueue.Create(d.file(fileQueues))
+	if err != nil {
+		return Admitted{}, damaged(err)
+	}
+	if err := queues.Close(); err != nil {
+		return Admitted{}, err
+	}
+	keys := func(_ context.Context, cell, version string) ([]byte, error) { return d.key(l.KeyFiles[cell], version) }
+	return admitAll(ctx, dir, items.Holds(), keys, l, tenants)
+}
+
+// admitAll enrols each cell's tenants. Of several cells, the first that does not fit ends it.
+func admitAll(ctx context.Context, dir *directory.Directory, holder directory.ManyHolder, keys directory.Keys, l Layout, tenants []string) (Admitted, error) {
+	byCell, err := homes(ctx, dir, l, tenants)
+	if err != nil {
+		return Admitted{}, err
+	}
+	sum := Admitted{AsFleet: true}
+	for _, p := range l.Cells {
+		one, err := enrol(ctx, dir, holder, keys, p, byCell[p.Cell], time.Now(), l.Names()...)
+		if err != nil {
+			return Admitted{}, err
+		}
+		sum.Tenants += one.Tenants
+		if !one.AsFleet && sum.AsFleet || sum.Topology == 0 {
+			sum.Topology = one.Topology
+		}
+		if !one.AsFleet && sum.Cell == "" {
+			sum.Cell = p.Cell
+		}
+		sum.AsFleet = sum.AsFleet && one.AsFleet
+	}
+	return sum, nil
+}
+
+// homes says which cell each tenant is of: the one where the directory has it, and of those that are new each
+// the next in turn.
+func homes(ctx context.Context, dir *directory.Directory, l Layout, tenants []string) (map[string][]string, error) {
+	names := l.Names()
+	if len(names) == 1 {
+		return map[string][]string{names[0]: tenants}, nil
+	}
+	byCell, next := map[string][]string{}, 0
+	for _, id := range tenants {
+		switch e, err := dir.Get(ctx, id); {
+		case err == nil:
+			byCell[e.Cell] = append(byCell[e.Cell], id)
+		case errors.Is(err, directory.ErrNotFound):
+			byCell[names[next]] = append(byCell[names[next]], id)
+			next = (next + 1) % len(names)
+		default:
+			return nil, err
+		}
+	}
+	return byCell, nil
 }
 
 // whole refuses a file that can be no database by its size. None at all is fine: a new one is made.

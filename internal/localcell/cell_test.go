@@ -73,7 +73,7 @@ func servesItsTenantsAndNobodyElse(t *testing.T, c *cell) {
 
 func aSecondUpIsRefused(t *testing.T, c *cell) {
 	plan := testPlan(t)
-	if _, _, err := c.dir.Up(t.Context(), plan, nil, []string{plan.Worker}); !errors.Is(err, ErrRunning) {
+	if _, _, err := c.dir.Up(t.Context(), plan.Alone(), nil, []string{plan.Worker}); !errors.Is(err, ErrRunning) {
 		t.Errorf("second up: %v, want %q", err, ErrRunning)
 	}
 	c.wants(http.StatusOK, c.token("acme"), "GET", "/orders", "") // the first one goes on
@@ -313,13 +313,13 @@ func TestACellThatCannotStartSaysWhy(t *testing.T) {
 	if err := os.WriteFile(plan.Worker, []byte("#!/bin/sh\necho no such table >&2\nexit 7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Up(t.Context(), plan, nil, self); !errors.Is(err, ErrWorker) {
+	if _, _, err := d.Up(t.Context(), plan.Alone(), nil, self); !errors.Is(err, ErrWorker) {
 		t.Errorf("worker that is no program: %v", err)
 	}
 	if err := os.Chmod(plan.Worker, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := d.Up(t.Context(), plan, nil, self)
+	_, _, err := d.Up(t.Context(), plan.Alone(), nil, self)
 	if err == nil || !strings.Contains(err.Error(), "does not start: exit status 7") || !strings.Contains(err.Error(), "no such table") {
 		t.Errorf("worker that ends at once: %v", err)
 	}
@@ -338,7 +338,7 @@ func TestAFailedStartKeepsAnOldCell(t *testing.T) {
 	}
 	plan := testPlan(t)
 	plan.Worker = "/bin/false"
-	if _, _, err := c.dir.Up(t.Context(), plan, nil, []string{testPlan(t).Worker}); err == nil {
+	if _, _, err := c.dir.Up(t.Context(), plan.Alone(), nil, []string{testPlan(t).Worker}); err == nil {
 		t.Fatal("a cell of /bin/false started")
 	}
 	c = upIn(t, c.dir, testPlan(t))

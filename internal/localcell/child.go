@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"cellwall.dev/cellwall/internal/localcell/proc"
@@ -61,6 +60,9 @@ type child struct {
 	starts  int
 	deaths  int       // quick ones in a row
 	until   time.Time // held until; zero when not held
+	killed  bool      // held until it is healed
+	frozen  bool      // stopped by a signal as soon as it is ready, until it is healed
+	anew    bool      // was asked to end, and is to start again at once
 	lastErr error     // of the last start or probe, until ready
 	wake    chan struct{}
 }
@@ -86,8 +88,10 @@ func (c *child) run(ctx context.Context) {
 			switch {
 			case ctx.Err() != nil:
 				c.state = childStopped
-			case !c.until.IsZero(): // on purpose, so no record
+			case c.held(): // on purpose, so no record
 				c.state, c.deaths = childHeld, 0
+			case c.anew:
+				c.state, c.deaths = childStarting, 0
 			default:
 				c.state = childWaiting
 				if time.Since(started) >= steadyAfter {
@@ -96,6 +100,7 @@ func (c *child) run(ctx context.Context) {
 				c.deaths++
 				c.lastErr = err
 			}
+			c.anew = false
 		})
 		if ctx.Err() == nil {
 			c.log.Warn("process ended", "why", err, "after", time.Since(started).Round(time.Millisecond))
@@ -114,7 +119,10 @@ func (c *child) waitForTurn(ctx context.Context) bool {
 	for {
 		c.mu.Lock()
 		wait := time.Until(backoffOver)
-		if !c.until.IsZero() {
+		switch {
+		case c.killed:
+			wait, c.state = maxBackoff, childHeld // whoever heals it wakes it
+		case !c.until.IsZero():
 			if held := time.Until(c.until); held > 0 {
 				wait = held
 				c.state = childHeld
@@ -156,7 +164,7 @@ func (c *child) once(ctx context.Context) error {
 		}
 	})
 	c.mu.Lock()
-	if !c.until.IsZero() { // held between two looks
+	if c.held() { // between two looks
 		_ = cmd.Process.Kill()
 	}
 	c.mu.Unlock()
@@ -169,12 +177,7 @@ func (c *child) once(ctx context.Context) error {
 		case <-exited:
 			return
 		}
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-exited:
-		case <-time.After(stopGrace):
-			_ = cmd.Process.Kill()
-		}
+		askToEnd(process, exited, cmd.Process.Kill)
 	})
 	err = cmd.Wait()
 	end()
@@ -209,8 +212,12 @@ func (c *child) awaitReady(life context.Context) {
 		}
 		c.set(func() {
 			c.lastErr = err
-			if err == nil {
-				c.state = childReady
+			if err != nil {
+				return
+			}
+			c.state = childReady
+			if c.frozen {
+				c.lastErr = c.process.Stop()
 			}
 		})
 		if err == nil {
@@ -228,8 +235,24 @@ func (c *child) awaitReady(life context.Context) {
 // hold kills the process and keeps it down for d. It returns when the process has ended, with its
 // identity; that is zero when none was running.
 func (c *child) hold(ctx context.Context, d time.Duration) (proc.Process, error) {
+	return c.fell(ctx, func() { c.until = time.Now().Add(d) })
+}
+
+// down kills the process and keeps it down until up is called. It returns as hold does.
+func (c *child) down(ctx context.Context) (proc.Process, error) {
+	return c.fell(ctx, func() { c.killed = true })
+}
+
+// up lets a process that is down start again.
+func (c *child) up() {
+	c.set(func() { c.killed = false })
+	c.poke()
+}
+
+// fell keeps the process down, as hold says under the lock, and kills it.
+func (c *child) fell(ctx context.Context, hold func()) (proc.Process, error) {
 	c.mu.Lock()
-	c.until = time.Now().Add(d)
+	hold()
 	victim, kill, exited := c.process, c.kill, c.exited
 	c.mu.Unlock()
 	c.poke()
@@ -246,6 +269,70 @@ func (c *child) hold(ctx context.Context, d time.Duration) (proc.Process, error)
 		return victim, fmt.Errorf("%s was killed and has not ended yet: %w", c.name, ctx.Err())
 	}
 }
+
+// freeze stops the process by SIGSTOP, as soon as it is ready, and each that follows it, until thaw.
+func (c *child) freeze() (err error) {
+	c.set(func() {
+		c.frozen = true
+		if c.state == childReady {
+			err = c.process.Stop()
+		}
+	})
+	return err
+}
+
+// thaw lets a stopped process go on.
+func (c *child) thaw() (err error) {
+	c.set(func() {
+		c.frozen = false
+		err = c.process.Continue()
+	})
+	return err
+}
+
+// strike kills the running process as a fault of its own would: it counts as a death.
+func (c *child) strike() error {
+	c.mu.Lock()
+	victim := c.process
+	c.mu.Unlock()
+	return victim.Kill()
+}
+
+// restart asks the process to end and has it start again at once, by what command says then. It returns
+// when the old one has ended.
+func (c *child) restart(ctx context.Context) error {
+	c.mu.Lock()
+	process, exited, kill := c.process, c.exited, c.kill
+	if exited != nil {
+		c.anew, c.state = true, childStarting
+	}
+	c.mu.Unlock()
+	if exited == nil {
+		c.poke()
+		return nil
+	}
+	askToEnd(process, exited, kill)
+	select {
+	case <-exited:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s was asked to end and has not ended yet: %w", c.name, ctx.Err())
+	}
+}
+
+// askToEnd asks a process to end, one that is stopped, too, and kills it when it does not.
+func askToEnd(p proc.Process, exited <-chan struct{}, kill func() error) {
+	_ = p.Terminate() // it is gone, or is killed below
+	_ = p.Continue()
+	select {
+	case <-exited:
+	case <-time.After(stopGrace):
+		_ = kill()
+	}
+}
+
+// held says, under the lock, whether the process is to stay down.
+func (c *child) held() bool { return c.killed || !c.until.IsZero() }
 
 // release ends a hold now.
 func (c *child) release() {

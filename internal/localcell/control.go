@@ -50,6 +50,7 @@ func (s *supervisor) control(i *issuer.Issuer) http.Handler {
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
 		loopback.Answer(w, http.StatusOK, s.status())
 	})
+	s.controlFaults(mux)
 	mux.HandleFunc("POST /v1/break", answer(func(ctx context.Context, in breakRequest) (Broken, error) {
 		c, err := s.shard(in.Shard)
 		if err != nil {
@@ -92,12 +93,15 @@ func (s *supervisor) control(i *issuer.Issuer) http.Handler {
 	return loopback.Only(loopback.Require(mux, s.running.Secret))
 }
 
-func (s *supervisor) shard(id string) (*child, error) {
-	if _, ok := s.workers[id]; !ok {
-		return nil, fmt.Errorf("%w %q in this cell: want one of %q", errNoShard, id, s.plan.Shards())
+func (s *supervisor) shard(name string) (*child, error) {
+	if d := s.door(name); d != nil {
+		return d.child, nil
 	}
-	i := slices.IndexFunc(s.children, func(c *child) bool { return c.name == id })
-	return s.children[i], nil
+	var names []string
+	for _, d := range s.doors {
+		names = append(names, d.name)
+	}
+	return nil, fmt.Errorf("%w %q in this cell: want one of %q", errNoShard, name, names)
 }
 
 // answer turns a function into a handler of JSON.
@@ -110,7 +114,7 @@ func answer[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerF
 		}
 		out, err := f(r.Context(), in)
 		switch {
-		case errors.Is(err, errNoShard):
+		case errors.Is(err, errNoShard), errors.Is(err, errNoProcess):
 			loopback.Fail(w, http.StatusNotFound, err)
 		case err != nil:
 			loopback.Fail(w, http.StatusBadRequest, err)

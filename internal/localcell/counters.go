@@ -2,10 +2,12 @@ package localcell
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"sync"
 
+	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/routing"
 )
 
@@ -88,9 +90,33 @@ func (c *counting) snapshot() Counters {
 	return s
 }
 
-// Counters asks the router what it counted.
+// Counters asks the router what it counted. Of several cells it is the sum, with shards by their processes'
+// names.
 func (r *Running) Counters(ctx context.Context) (Counters, error) {
-	var c Counters
-	err := r.admin().Do(ctx, http.MethodGet, "/v1/counters", nil, &c)
+	if len(r.Cells) == 0 {
+		return counters(ctx, r.Admin, r.Secret)
+	}
+	sum := Counters{Shards: map[string]ShardCounter{}, FellBack: map[string]int64{}}
+	for _, cell := range r.Cells {
+		c, err := counters(ctx, cell.Admin, r.Secret)
+		if err != nil {
+			return Counters{}, fmt.Errorf("cell %s: %w", cell.Cell, err)
+		}
+		sum.Requests += c.Requests
+		sum.Refused += c.Refused
+		sum.Failures += c.Failures
+		sum.Fallbacks += c.Fallbacks
+		for shard, n := range c.Shards {
+			sum.Shards[cell.Cell+"/"+shard] = n
+		}
+		for tenant, n := range c.FellBack {
+			sum.FellBack[tenant] += n
+		}
+	}
+	return sum, nil
+}
+
+func counters(ctx context.Context, admin, secret string) (c Counters, err error) {
+	err = loopback.NewClient(admin, secret).Do(ctx, http.MethodGet, "/v1/counters", nil, &c)
 	return c, err
 }

@@ -65,7 +65,17 @@ func process(ctx context.Context, args []string) error {
 	case "store":
 		return RunStore(ctx, d)
 	case "router":
-		return RunRouter(ctx, d)
+		of := ""
+		if len(args) == 5 {
+			of = args[4] // --of
+		}
+		return RunRouter(ctx, d, of)
+	case "issuer":
+		return RunIssuer(ctx, d)
+	case "frontdoor":
+		return RunFrontDoor(ctx, d)
+	case "gate":
+		return RunGate(ctx, d)
 	}
 	return fmt.Errorf("no process %q", args[0])
 }
@@ -81,7 +91,7 @@ func testPlan(t *testing.T) Plan {
 		t.Fatal(err)
 	}
 	return Plan{
-		Service: "orders", Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self,
+		Service: "orders", Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self, Queue: QueuePlan{5, 2},
 		Routes: []routing.Route{{Path: "/jobs/*", Via: routing.ViaQueue}, {Path: "/*", Via: routing.ViaLambda}},
 		Topology: directory.Topology{
 			Cell: "eu-1", Version: 1, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2}, KeyVersion: "1",
@@ -114,7 +124,7 @@ func up(t *testing.T) *cell {
 
 func upIn(t *testing.T, d Dir, plan Plan) *cell {
 	t.Helper()
-	r, _, err := d.Up(t.Context(), plan, testTenants, []string{plan.Worker})
+	r, _, err := d.Up(t.Context(), plan.Alone(), testTenants, []string{plan.Worker})
 	if err != nil {
 		t.Fatalf("up: %v\nsupervisor's log:\n%s", err, d.tail("supervisor"))
 	}

@@ -44,6 +44,15 @@ func (d Dir) residence(ctx context.Context, r *Running) (*directory.Residence, e
 	return directory.NewResidence(dir, holder, func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) }), nil
 }
 
+// Entry is what the directory of the running cells has of a tenant.
+func (d Dir) Entry(ctx context.Context, r *Running, tenant string) (directory.Entry, error) {
+	store, err := d.residence(ctx, r)
+	if err != nil {
+		return directory.Entry{}, err
+	}
+	return store.Get(ctx, tenant)
+}
+
 // Traffic prepares traffic of the first n active tenants of the running cell in d, in the order of their
 // ids, each with its own token; all of them when n is 0. With a shard to break, that is to be broken
 // half-way.

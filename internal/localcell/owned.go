@@ -91,19 +91,19 @@ func (d Dir) unused() (bool, error) {
 	return true, nil
 }
 
-// processNames are all whose logs a cell of these shards has.
-func processNames(shards []string) []string {
-	return append([]string{nameSupervisor, nameGuard, nameStore, nameRouter}, shards...)
-}
-
-// shardsOnDisk are the shards of the cell in d, as far as its files still tell.
-func (d Dir) shardsOnDisk() []string {
+// processesOnDisk are the processes of the cells in d, as far as its files still tell.
+func (d Dir) processesOnDisk() (names []string, l Layout) {
 	var older struct{ Shards []string }
-	var p Plan
 	// What cannot be read names no logs, and those stay.
 	_ = d.readJSON(fileTopology, &older)
-	_ = d.readJSON(filePlan, &p)
-	return slices.DeleteFunc(append(older.Shards, p.Shards()...), func(id string) bool { return !shardID.MatchString(id) })
+	l, _ = d.readLayout()
+	names = l.processes()
+	for _, id := range older.Shards {
+		if shardID.MatchString(id) {
+			names = append(names, id)
+		}
+	}
+	return names, l
 }
 
 // shardID keeps what a changed file names from leading out of the directory of logs.
@@ -115,11 +115,12 @@ var temporary = regexp.MustCompile(`^\.(.+)-[0-9]+$`)
 // purge removes what a local cell keeps, each file by its name, and the directory itself when nothing
 // else is in it. The mark goes last, so that an interrupted purge can be repeated.
 func (d Dir) purge() error {
-	names := []string{
-		fileRunning, filePlan, fileTopology, filePlacementKey, fileIssuerKey, fileStore, fileRouter,
-		fileDirectory, fileItems, fileLock,
-	}
-	remove := d.logNames(d.shardsOnDisk())
+	processes, l := d.processesOnDisk()
+	names := slices.Concat([]string{
+		fileRunning, filePlan, fileTopology, filePlacementKey, fileIssuerKey, fileStore, fileRouter, fileFrontDoor,
+		fileDirectory, fileItems, fileQueues, fileLock,
+	}, l.files())
+	remove := logNames(processes)
 	entries, err := os.ReadDir(d.path)
 	for _, e := range entries {
 		if m := temporary.FindStringSubmatch(e.Name()); m != nil && slices.Contains(names, m[1]) {
@@ -143,8 +144,8 @@ func (d Dir) purge() error {
 }
 
 // clearLogs removes the logs of the last run, so that they do not grow from run to run.
-func (d Dir) clearLogs(shards []string) error {
-	for _, name := range d.logNames(shards) {
+func (d Dir) clearLogs(l Layout) error {
+	for _, name := range logNames(l.processes()) {
 		if err := d.remove(name); err != nil {
 			return fmt.Errorf("logs: %w", err)
 		}
@@ -152,10 +153,10 @@ func (d Dir) clearLogs(shards []string) error {
 	return nil
 }
 
-func (d Dir) logNames(shards []string) []string {
+func logNames(processes []string) []string {
 	var names []string
-	for _, process := range processNames(shards) {
-		names = append(names, filepath.Join(dirLogs, process+".log"))
+	for _, process := range processes {
+		names = append(names, filepath.Join(dirLogs, logName(process)))
 	}
 	return names
 }

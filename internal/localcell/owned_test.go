@@ -66,7 +66,7 @@ func TestADirectoryOfTheUsersIsLeftAlone(t *testing.T) {
 	} {
 		before := contents(t, d)
 		plan := testPlan(t)
-		if _, _, err := d.Up(t.Context(), plan, testTenants, []string{plan.Worker}); !errors.Is(err, ErrNotState) {
+		if _, _, err := d.Up(t.Context(), plan.Alone(), testTenants, []string{plan.Worker}); !errors.Is(err, ErrNotState) {
 			t.Errorf("%s: up: %v, want %q", name, err, ErrNotState)
 		}
 		for _, purge := range []bool{false, true} {
@@ -166,17 +166,17 @@ func TestDamagedFiles(t *testing.T) {
 			}
 			replace(name, whole[:n])
 			plan := testPlan(t)
-			if _, err := c.dir.prepare(t.Context(), plan, testTenants); !errors.Is(err, ErrDamaged) {
+			if _, err := c.dir.prepare(t.Context(), plan.Alone(), testTenants); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s cut off after %d of %d bytes: %v, want %q", name, n, len(whole), err, ErrDamaged)
 			}
 		}
 		replace(name, bytes.Repeat([]byte{0xff}, len(whole)))
-		if _, err := c.dir.prepare(t.Context(), testPlan(t), testTenants); !errors.Is(err, ErrDamaged) {
+		if _, err := c.dir.prepare(t.Context(), testPlan(t).Alone(), testTenants); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s overwritten: %v, want %q", name, err, ErrDamaged)
 		}
 		replace(name, whole)
 	}
-	if _, err := c.dir.prepare(t.Context(), testPlan(t), testTenants); err != nil {
+	if _, err := c.dir.prepare(t.Context(), testPlan(t).Alone(), testTenants); err != nil {
 		t.Errorf("whole again: %v", err)
 	}
 	if err := os.WriteFile(c.dir.file(fileRunning), []byte("{"), 0o600); err != nil {

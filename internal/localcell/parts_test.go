@@ -20,6 +20,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/itemhttp"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/lambda/shardkit/shardkittest"
 )
@@ -49,24 +50,24 @@ func TestNewPlan(t *testing.T) {
 
 func TestPlacementKey(t *testing.T) {
 	d := Dir{t.TempDir()}
-	if _, err := d.key("1"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.key(filePlacementKey, "1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no key yet: %v", err)
 	}
-	if err := d.makeKey(); err != nil {
+	if err := d.makeKey(filePlacementKey, false); err != nil {
 		t.Fatal(err)
 	}
-	key, err := d.key("1")
+	key, err := d.key(filePlacementKey, "1")
 	if err != nil || len(key) != keyBytes {
 		t.Fatalf("new key: %d bytes, %v", len(key), err)
 	}
-	if err := d.makeKey(); err != nil {
+	if err := d.makeKey(filePlacementKey, false); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	again, err := d.key("1")
+	again, err := d.key(filePlacementKey, "1")
 	if err != nil || string(again) != string(key) {
 		t.Errorf("the key changed, %v", err)
 	}
-	if _, err := d.key("2"); !errors.Is(err, ErrNoKey) || errors.Is(err, ErrDamaged) {
+	if _, err := d.key(filePlacementKey, "2"); !errors.Is(err, ErrNoKey) || errors.Is(err, ErrDamaged) {
 		t.Errorf("a version that was never there: %v; nothing is damaged", err)
 	}
 	if _, err := d.Key("eu-1", "1"); err == nil {
@@ -85,14 +86,14 @@ func TestPlacementKey(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.key("1"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := d.key(filePlacementKey, "1"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 	for _, text := range []string{"", "{", `{"1":"abcd"}`, `{"1":"` + strings.Repeat("x", 64) + `"}`} {
 		if err := d.write(filePlacementKey, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := d.key("1")
+		_, err := d.key(filePlacementKey, "1")
 		if err == nil {
 			t.Errorf("key file %q is accepted", text)
 		} else if strings.Contains(err.Error(), "xxxx") || strings.Contains(err.Error(), "abcd") {
@@ -104,13 +105,13 @@ func TestPlacementKey(t *testing.T) {
 // TestALostKeyIsNotReplaced: under another key every tenant would be placed elsewhere.
 func TestALostKeyIsNotReplaced(t *testing.T) {
 	d := Dir{t.TempDir()}
-	if _, err := d.prepare(t.Context(), testPlan(t), testTenants); err != nil {
+	if _, err := d.prepare(t.Context(), testPlan(t).Alone(), testTenants); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(d.file(filePlacementKey)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.prepare(t.Context(), testPlan(t), testTenants); !errors.Is(err, ErrDamaged) {
+	if _, err := d.prepare(t.Context(), testPlan(t).Alone(), testTenants); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a directory without its key: %v", err)
 	}
 	if _, err := os.Stat(d.file(filePlacementKey)); !errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +171,7 @@ func TestFreePort(t *testing.T) {
 func TestAWorkersPortIsFixedOnce(t *testing.T) {
 	next := lowestPort
 	free := func() (int, error) { next++; return next, nil }
-	w := &worker{}
+	w := &door{}
 	first, _ := w.choose(free)
 	second, _ := w.choose(free)
 	if first == second {
@@ -220,13 +221,23 @@ func TestCounting(t *testing.T) {
 	}
 }
 
+func testQueues(t *testing.T) *jobqueue.Queues {
+	t.Helper()
+	q, err := jobqueue.Create(filepath.Join(t.TempDir(), "queues.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
+}
+
 func TestStoreSecretsHaveTheirScope(t *testing.T) {
 	items, err := boltitems.Create(filepath.Join(t.TempDir(), "items.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer items.Close()
-	h := storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"})
+	h := storeHandler(directory.NewMemory(), items, testQueues(t), storeSecrets{Workers: "w", Router: "r", Operator: "o"})
 	const (
 		entry   = `{"part":"TENANT#acme","sort":"ENTRY"}`
 		history = `{"part":"TENANT#acme","sort":"LOG#1"}`
@@ -245,6 +256,8 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 		{"POST", "/v1/directory/list", `{"family":"LOG","limit":1}`, "o"},
 		{"POST", "/v1/directory/changes", `{"after":"","limit":1}`, "ro"},
 		{"POST", "/v1/holds/release", `{"cell":"eu-1","shard":"s01","holdings":[{"tenant":"acme","epoch":1}]}`, "o"},
+		{"POST", "/v1/queues/send", `{"queue":"q","id":"1","group":"g"}`, "ro"},
+		{"POST", "/v1/queues/stats", `{"queue":"q"}`, "ro"},
 		{"POST", "/v1/holds/holdings", `{"cell":"eu-1","shard":"s01","limit":1}`, "o"},
 	} {
 		for _, secret := range []string{"o", "w", "r", "x"} {
@@ -268,7 +281,7 @@ func TestTheStoreWritesNothingTooLate(t *testing.T) {
 	if err := items.Holds().Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "a", Epoch: 1}); err != nil {
 		t.Fatal(err)
 	}
-	h := storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w"})
+	h := storeHandler(directory.NewMemory(), items, testQueues(t), storeSecrets{Workers: "w"})
 	for _, c := range []struct {
 		deadline string
 		status   int
@@ -296,7 +309,7 @@ func TestShardsOverTheStoresAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { items.Close() })
-		server := httptest.NewServer(storeHandler(directory.NewMemory(), items, storeSecrets{Workers: "w", Router: "r", Operator: "o"}))
+		server := httptest.NewServer(storeHandler(directory.NewMemory(), items, testQueues(t), storeSecrets{Workers: "w", Router: "r", Operator: "o"}))
 		t.Cleanup(server.Close)
 		shard, err := itemhttp.New(server.URL, "w", "eu-1", "s01")
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Files of a state directory.
@@ -19,8 +20,10 @@ const (
 	fileIssuerKey    = "issuer-key.pem"
 	fileStore        = "store.json"  // the store process's secrets
 	fileRouter       = "router.json" // the router process's settings and secrets
+	fileFrontDoor    = "frontdoor.json"
 	fileDirectory    = "directory.db"
 	fileItems        = "items.db"
+	fileQueues       = "queues.db"
 	dirLogs          = "logs"
 )
 
@@ -41,8 +44,14 @@ func (d Dir) String() string { return d.path }
 
 func (d Dir) file(name string) string { return filepath.Join(d.path, name) }
 
+// cellFiles are the files that each of several cells has for itself, as CELL.FILE.
+var cellFiles = []string{fileRouter}
+
 // Log is the path of the log of one process of the cell.
-func (d Dir) Log(process string) string { return filepath.Join(d.path, dirLogs, process+".log") }
+func (d Dir) Log(process string) string { return filepath.Join(d.path, dirLogs, logName(process)) }
+
+// logName is the file of a process's log; one of several cells is named CELL/PROCESS.
+func logName(process string) string { return strings.ReplaceAll(process, "/", ".") + ".log" }
 
 // write replaces a file as a whole, or leaves it as it was.
 func (d Dir) write(name string, data []byte) error {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"slices"
 )
 
 const (
@@ -18,17 +18,17 @@ const (
 // ErrNoKey means that the cell was never given the version of the placement key that is asked for.
 var ErrNoKey = errors.New("the cell has no placement key of this version: give it that, or use another version")
 
-// makeKey makes the cell's placement key, unless it is there. A directory without its key is damaged: under
-// another one every tenant would be placed elsewhere.
-func (d Dir) makeKey() error {
-	switch _, err := d.read(filePlacementKey); {
+// makeKey makes a cell's placement key in a file, unless it is there. A cell that had one and has it no more is
+// damaged: under another one every tenant would be placed elsewhere.
+func (d Dir) makeKey(file string, had bool) error {
+	switch _, err := d.read(file); {
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("placement key: %w", err)
 	}
-	if _, err := os.Stat(d.file(fileDirectory)); err == nil {
-		return fmt.Errorf("%w: %s is missing, by which its tenants are placed", ErrDamaged, d.file(filePlacementKey))
+	if had {
+		return fmt.Errorf("%w: %s is missing, by which its tenants are placed", ErrDamaged, d.file(file))
 	}
 	key := make([]byte, keyBytes)
 	rand.Read(key) // never fails (crypto/rand)
@@ -36,35 +36,35 @@ func (d Dir) makeKey() error {
 	if err != nil {
 		return fmt.Errorf("placement key: %w", err)
 	}
-	return d.write(filePlacementKey, append(data, '\n'))
+	return d.write(file, append(data, '\n'))
 }
 
-// key reads one version of the placement key of the cell in d.
-func (d Dir) key(version string) ([]byte, error) {
+// key reads one version of the placement key in a file.
+func (d Dir) key(file, version string) ([]byte, error) {
 	keys := map[string]string{}
-	if err := d.readJSON(filePlacementKey, &keys); err != nil {
+	if err := d.readJSON(file, &keys); err != nil {
 		return nil, fmt.Errorf("placement key: %w", err)
 	}
 	text, ok := keys[version]
 	if !ok {
-		return nil, fmt.Errorf("%w: version %q of %s", ErrNoKey, version, d.file(filePlacementKey))
+		return nil, fmt.Errorf("%w: version %q of %s", ErrNoKey, version, d.file(file))
 	}
 	key, err := hex.DecodeString(text)
 	if err != nil || len(key) != keyBytes {
 		// Neither error nor message may show the key.
-		return nil, fmt.Errorf("%w: placement key: %s holds no %d bytes in hex under version %q", ErrDamaged, d.file(filePlacementKey), keyBytes, version)
+		return nil, fmt.Errorf("%w: placement key: %s holds no %d bytes in hex under version %q", ErrDamaged, d.file(file), keyBytes, version)
 	}
 	return key, nil
 }
 
-// Key is one version of the placement key of the cell in d, for its router and its operator.
+// Key is one version of the placement key of a cell in d, for its router and its operator.
 func (d Dir) Key(cell, version string) ([]byte, error) {
-	var p Plan
-	if err := d.readJSON(filePlan, &p); err != nil {
+	l, err := d.readLayout()
+	if err != nil {
 		return nil, fmt.Errorf("the cell's plan: %w", err)
 	}
-	if p.Cell != cell {
-		return nil, fmt.Errorf("placement key: in %s lies cell %q, not %q", d, p.Cell, cell)
+	if !slices.Contains(l.Names(), cell) {
+		return nil, fmt.Errorf("placement key: in %s lies cell %q, not %q", d, l.Names(), cell)
 	}
-	return d.key(version)
+	return d.key(l.KeyFiles[cell], version)
 }

@@ -19,10 +19,17 @@ type Plan struct {
 	HealthPath string          `json:"healthPath"`
 	Routes     []routing.Route `json:"routes"`
 	Worker     string          `json:"worker"` // absolute path of the service's executable
+	Queue      QueuePlan       `json:"queue"`
 
 	// Topology is how the fleet says that the cell places its tenants. It is published in a cell that has
 	// none yet; from then on those that are published count. Its shards are those that run.
 	Topology directory.Topology `json:"topology"`
+}
+
+// QueuePlan is how a shard's queue is worked through.
+type QueuePlan struct {
+	MaxReceive int `json:"maxReceive"` // deliveries of a job before it is dead
+	Consumers  int `json:"consumers"`  // jobs of a shard under way at once
 }
 
 // Shards are the ids of the shards that run, in the order of the fleet.
@@ -63,6 +70,10 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 	}
 	for size, s := range f.Placement.Sizes {
 		p.Topology.KBySize[size] = s.PerTenant
+	}
+	p.Queue = QueuePlan{MaxReceive: 5, Consumers: 2} // fleet.yaml's defaults, where it has no queue
+	if q := f.Shard.Queue; q != nil {
+		p.Queue = QueuePlan{q.MaxReceive, q.Consumers}
 	}
 	if f.Shard.HTTP != nil {
 		p.HealthPath = f.Shard.HTTP.HealthPath

@@ -16,6 +16,7 @@ import (
 	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/routing"
@@ -147,7 +148,9 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 	if err != nil {
 		return nil, err
 	}
-	return handler.NewHTTP(behindFrontDoor{engine, s.FrontSecret}, tokens, log), nil
+	return handler.NewHTTP(handler.HTTPConfig{
+		Router: behindFrontDoor{engine, s.FrontSecret}, Identity: identity.NewVerified(tokens), Log: log,
+	}), nil
 }
 
 // sliceWorkers speaks with workers as with Lambda slices, of which it has one thing that HTTP has not: an answer by

@@ -22,19 +22,51 @@ type Running struct {
 	Control    string       `json:"control"`    // the supervisor's address
 	Store      string       `json:"store"`      // the directory and the cell's items
 	Secret     string       `json:"secret"`     // the operator's, for admin, control and store
+	// FrontDoor is where tenants send their requests, and Cells are the cells behind it; empty without one.
+	FrontDoor string        `json:"frontDoor,omitempty"`
+	Cells     []RunningCell `json:"cells,omitempty"`
 	// Processes are those that the supervisor started, as of their last change.
 	Processes []ProcessStatus `json:"processes"`
 }
 
+// RunningCell is one of several cells.
+type RunningCell struct {
+	Cell   string `json:"cell"`
+	Router string `json:"router"` // where the front door sends its tenants
+	Admin  string `json:"admin"`  // the router's counters, for the operator
+}
+
+// Only is the cell that runs alone, "" when there are several.
+func (r *Running) Only() string {
+	if len(r.Cells) > 0 {
+		return ""
+	}
+	return r.Cell
+}
+
+// Names are those of the cells that run.
+func (r *Running) Names() []string {
+	if len(r.Cells) == 0 {
+		return []string{r.Cell}
+	}
+	var all []string
+	for _, c := range r.Cells {
+		all = append(all, c.Cell)
+	}
+	return all
+}
+
 // ProcessStatus is one process of the cell.
 type ProcessStatus struct {
-	Name      string     `json:"name"`  // store, router, or a shard's id
+	Name      string     `json:"name"`  // store, issuer, router, or a shard's id; with several cells CELL/ before what is of one
 	State     string     `json:"state"` // starting, ready, waiting, held or stopped
 	PID       int        `json:"pid,omitempty"`
 	Start     string     `json:"start,omitempty"`     // tells the process from a later one with its pid
 	Address   string     `json:"address,omitempty"`   // of a worker
 	Starts    int        `json:"starts"`              // 1 when it never died
 	HeldUntil *time.Time `json:"heldUntil,omitempty"` // broken on purpose until then
+	Fault     *Fault     `json:"fault,omitempty"`     // broken on purpose until it is healed
+	Poisoned  []string   `json:"poisoned,omitempty"`  // of a gate: tenants whose requests kill the worker behind it
 	LastError string     `json:"lastError,omitempty"` // why it is not ready
 }
 
@@ -69,9 +101,8 @@ func (d Dir) traces() (*Running, error) {
 	return &r, nil
 }
 
-// control is a client of the supervisor, admin of the router.
+// control is a client of the supervisor.
 func (r *Running) control() *loopback.Client { return loopback.NewClient(r.Control, r.Secret) }
-func (r *Running) admin() *loopback.Client   { return loopback.NewClient(r.Admin, r.Secret) }
 
 // Alive says whether the process still runs.
 func (p ProcessStatus) Alive() bool { return proc.Process{PID: p.PID, Start: p.Start}.Alive() }

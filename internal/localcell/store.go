@@ -13,6 +13,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/itemhttp"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -51,7 +52,12 @@ func RunStore(ctx context.Context, d Dir) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, items.Close()) }()
-	return loopback.Serve(ctx, listener, storeHandler(home, items, secrets))
+	queues, err := jobqueue.Open(d.file(fileQueues))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, queues.Close()) }()
+	return loopback.Serve(ctx, listener, storeHandler(home, items, queues, secrets))
 }
 
 func inheritListener(fd int) (net.Listener, error) {
@@ -67,9 +73,9 @@ func inheritListener(fd int) (net.Listener, error) {
 	return l, nil
 }
 
-// storeHandler lets the operator do everything, the router read what it serves from, and workers use the
-// tenants' state as far as their shards hold them. Whom a shard holds is not theirs to write.
-func storeHandler(home directory.Home, items *boltitems.Items, secrets storeSecrets) http.Handler {
+// storeHandler lets the operator do everything, the router read what it serves from and use the queues, and
+// workers use the tenants' state as far as their shards hold them. Whom a shard holds is not theirs to write.
+func storeHandler(home directory.Home, items *boltitems.Items, queues *jobqueue.Queues, secrets storeSecrets) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/directory/", loopback.By(map[string]http.Handler{
 		secrets.Operator: httpdir.HomeHandler(home),
@@ -79,6 +85,10 @@ func storeHandler(home directory.Home, items *boltitems.Items, secrets storeSecr
 	state := loopback.Require(handler.UntilDeadline(itemhttp.Handler(items)), secrets.Workers, secrets.Operator)
 	mux.Handle("/v1/items", state)
 	mux.Handle("/v1/items/", state)
+	mux.Handle("/v1/queues/", loopback.By(map[string]http.Handler{
+		secrets.Operator: jobqueue.Handler(queues),
+		secrets.Router:   jobqueue.Handler(queues), // it sends, and takes what is to be placed again
+	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return loopback.Only(mux)
 }

@@ -8,14 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
 	"sync"
 	"time"
 
-	"cellwall.dev/cellwall/internal/localcell/issuer"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
@@ -26,29 +24,48 @@ const (
 	nameGuard      = "guard"
 	nameSupervisor = "supervisor"
 	nameStore      = "store"
+	nameIssuer     = "issuer"
+	nameKeeper     = "keeper"
 	nameRouter     = "router"
+	nameFrontDoor  = "frontdoor"
+	nameGate       = "gate"
 	inheritReady   = firstInherited     // pipe on which the supervisor says how its start went
 	inheritLock    = firstInherited + 1 // the state directory's lock
 )
 
-// supervisor keeps the processes of one cell running.
+// supervisor keeps the processes of its cells running.
 type supervisor struct {
-	dir     Dir
-	self    []string // command line that runs this program's hidden local commands
-	plan    Plan
-	log     *slog.Logger
-	running Running
-	store   storeSecrets
-	// routerSecret is what the router shows the workers.
-	routerSecret string
-	listeners    map[string]net.Listener // by process, and for the supervisor itself
-	children     []*child                // store, workers, router, in the order of their start
-	workers      map[string]*worker      // by shard
-	group        int                     // process group of all children
-	ends         []func()                // of the stages that run, in the order of their start
-	changes      chan struct{}           // has room for one
-	stop         func(*failure)          // ends the cell; nil when that is what the operator wants
+	dir       Dir
+	self      []string // command line that runs this program's hidden local commands
+	layout    Layout
+	log       *slog.Logger
+	running   Running
+	store     storeSecrets
+	listeners map[string]net.Listener // by process, and for the supervisor itself
+	members   []*member
+	doors     []*door  // of all shards
+	stages    stages   // the processes, in the order of their start
+	children  []*child // all of them, but for gates
+	free      func() (int, error)
+	faults    faults
+	group     int           // process group of all children
+	ends      []func()      // of the stages that run, in the order of their start
+	changes   chan struct{} // has room for one
+	stop      func(*failure)
+
+	ending sync.Mutex
+	ended  bool // no gate begins any more
 }
+
+// member is one of the supervisor's cells.
+type member struct {
+	plan          Plan
+	secret        string // that its router shows its workers
+	router, admin string // addresses
+}
+
+// stages are the processes that start together.
+type stages struct{ base, workers, routers, front []*child }
 
 // failure is why a cell had to end that nobody asked to end.
 type failure struct{ err error }
@@ -79,7 +96,8 @@ func Supervise(ctx context.Context, d Dir, self []string) error {
 	}
 	s := &supervisor{
 		dir: d, self: self, stop: stop, changes: make(chan struct{}, 1),
-		log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		faults: faults{byName: map[string]*Fault{}, poisoned: map[string]string{}},
+		log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	err := s.run(ctx, report)
 	if err != nil {
@@ -114,26 +132,30 @@ func (s *supervisor) run(ctx context.Context, report io.WriteCloser) (err error)
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	i, err := s.issuer()
+	i, err := s.dir.issuer(s.running.Issuer, s.layout.Cells[0])
 	if err != nil {
 		return err
 	}
-	for name, handler := range map[string]http.Handler{"issuer": i.Public(), "control": s.control(i)} {
-		own.Go(func() {
-			if err := loopback.Serve(ctx, s.listeners[name], handler); err != nil {
-				s.stop(&failure{err})
-			}
-		})
-	}
+	own.Go(func() {
+		if err := loopback.Serve(ctx, s.listeners["control"], s.control(i)); err != nil {
+			s.stop(&failure{err})
+		}
+	})
 	endGuard, err := s.startGuard(ctx, &own)
 	if err != nil {
 		return err
 	}
 	defer endGuard() // last, for whatever the processes left behind
 	defer s.endStages()
+	defer s.endGates()
 	if err := s.start(ctx); err != nil {
 		return err
 	}
+	pumps, err := s.startPumps(ctx)
+	if err != nil {
+		return err
+	}
+	defer pumps()
 	if err := s.writeRunning(); err != nil {
 		return err
 	}
@@ -155,7 +177,8 @@ func (s *supervisor) run(ctx context.Context, report io.WriteCloser) (err error)
 
 // prepare reads the plan, opens every address and hands the secrets out in files.
 func (s *supervisor) prepare() error {
-	if err := s.dir.readJSON(filePlan, &s.plan); err != nil {
+	var err error
+	if s.layout, err = s.dir.readLayout(); err != nil {
 		return fmt.Errorf("the supervisor's plan: %w", err)
 	}
 	self, err := proc.Of(os.Getpid())
@@ -163,39 +186,65 @@ func (s *supervisor) prepare() error {
 		return err
 	}
 	s.listeners = map[string]net.Listener{}
-	url := map[string]string{}
-	for _, name := range []string{nameStore, nameRouter, "admin", "issuer", "control"} {
-		l, err := loopback.Listen()
-		if err != nil {
-			return fmt.Errorf("address of the %s: %w", name, err)
-		}
-		s.listeners[name], url[name] = l, "http://"+l.Addr().String()
+	store, issued, control := s.listen(nameStore, &err), s.listen(nameIssuer, &err), s.listen("control", &err)
+	for _, p := range s.layout.Cells {
+		s.members = append(s.members, &member{
+			plan: p, secret: loopback.NewSecret(),
+			router: s.listen(s.layout.process(p.Cell, nameRouter), &err), admin: s.listen(s.layout.process(p.Cell, "admin"), &err),
+		})
 	}
 	s.running = Running{
-		Cell: s.plan.Cell, Started: time.Now().UTC(), Supervisor: self, Secret: loopback.NewSecret(),
-		Router: url[nameRouter], Admin: url["admin"], Issuer: url["issuer"], Control: url["control"], Store: url[nameStore],
+		Cell: s.layout.Cells[0].Cell, Started: time.Now().UTC(), Supervisor: self, Secret: loopback.NewSecret(),
+		Router: s.members[0].router, Admin: s.members[0].admin, Issuer: issued, Control: control, Store: store,
+	}
+	if s.layout.FrontDoor {
+		s.running.FrontDoor = s.listen(nameFrontDoor, &err)
+		s.running.Router = s.running.FrontDoor
+		for _, m := range s.members {
+			s.running.Cells = append(s.running.Cells, RunningCell{m.plan.Cell, m.router, m.admin})
+		}
+	}
+	if err != nil {
+		return err
 	}
 	s.store = storeSecrets{Workers: loopback.NewSecret(), Router: loopback.NewSecret(), Operator: s.running.Secret}
-	s.routerSecret = loopback.NewSecret()
 	if err := s.dir.writeJSON(fileStore, s.store); err != nil {
 		return err
 	}
 	return s.addProcesses()
 }
 
-// start starts the processes in stages. The router comes when every worker has its final address.
+// listen opens an address and keeps it under a name. Once *err is set it opens no more.
+func (s *supervisor) listen(name string, err *error) (url string) {
+	if *err != nil {
+		return ""
+	}
+	l, failed := loopback.Listen()
+	if failed != nil {
+		*err = fmt.Errorf("address of the %s: %w", name, failed)
+		return ""
+	}
+	s.listeners[name] = l
+	return "http://" + l.Addr().String()
+}
+
+// start starts the processes in stages. Routers come when every worker has its final address.
 func (s *supervisor) start(ctx context.Context) error {
-	store, workers, router := s.children[:1], s.children[1:len(s.children)-1], s.children[len(s.children)-1:]
-	s.begin(ctx, store)
-	s.begin(ctx, workers)
-	if err := s.awaitReady(ctx, append(slices.Clone(store), workers...)); err != nil {
+	s.begin(ctx, s.stages.base)
+	s.begin(ctx, s.stages.workers)
+	if err := s.awaitReady(ctx, slices.Concat(s.stages.base, s.stages.workers)); err != nil {
 		return err
 	}
-	if err := s.writeRouterSettings(); err != nil {
+	frontSecret := loopback.NewSecret()
+	if err := s.writeRouterSettings(frontSecret); err != nil {
 		return err
 	}
-	s.begin(ctx, router)
-	return s.awaitReady(ctx, router)
+	s.begin(ctx, s.stages.routers)
+	if err := s.awaitReady(ctx, s.stages.routers); err != nil {
+		return err
+	}
+	s.begin(ctx, s.stages.front)
+	return s.awaitReady(ctx, s.stages.front)
 }
 
 // begin runs a stage. It is no child of ctx: when ctx ends, the stages end one after the other.
@@ -213,18 +262,6 @@ func (s *supervisor) endStages() {
 	for _, end := range slices.Backward(s.ends) {
 		end()
 	}
-}
-
-func (s *supervisor) issuer() (*issuer.Issuer, error) {
-	text, err := s.dir.read(fileIssuerKey)
-	if err != nil {
-		return nil, fmt.Errorf("the issuer's key: %w", err)
-	}
-	key, err := issuer.ParseKey(text)
-	if err != nil {
-		return nil, err
-	}
-	return issuer.New(issuer.Settings{URL: s.running.Issuer, Audience: s.plan.Audience, Claim: s.plan.Claim}, key)
 }
 
 // startGuard starts the leader of the cell's process group. Without it nothing would end the others when
@@ -284,7 +321,15 @@ func (s *supervisor) awaitReady(ctx context.Context, processes []*child) error {
 
 // command is a hidden command of this program.
 func (s *supervisor) command(name string, files ...*os.File) *exec.Cmd {
+	return s.commandOf("", name, files...)
+}
+
+// commandOf is a hidden command that is of one of several cells.
+func (s *supervisor) commandOf(cell, name string, files ...*os.File) *exec.Cmd {
 	args := append(slices.Clone(s.self[1:]), name, "--state-dir", s.dir.String())
+	if cell != "" && s.layout.FrontDoor {
+		args = append(args, "--of", cell)
+	}
 	cmd := exec.Command(s.self[0], args...)
 	cmd.ExtraFiles = files
 	return cmd
@@ -303,15 +348,34 @@ func (s *supervisor) writeRunning() error {
 	return s.dir.writeJSON(fileRunning, r)
 }
 
-// status is that of every process, in the order of their start.
+// status is that of every process, in the order of their start, each gate behind its worker.
 func (s *supervisor) status() []ProcessStatus {
 	var all []ProcessStatus
 	for _, c := range s.children {
 		status := c.status()
-		if w, ok := s.workers[c.name]; ok {
-			status.Address = w.url()
+		status.Fault = s.faults.of(c.name)
+		d := s.door(c.name)
+		if d != nil {
+			status.Address = d.url()
 		}
 		all = append(all, status)
+		if d == nil {
+			continue
+		}
+		if gate := d.gated(); gate != nil {
+			status := gate.status()
+			status.Poisoned = s.faults.poisonedIn(d.cell.plan.Cell)
+			all = append(all, status)
+		}
 	}
 	return all
+}
+
+// door is that of the shard whose process has the name, nil when it has none.
+func (s *supervisor) door(name string) *door {
+	i := slices.IndexFunc(s.doors, func(d *door) bool { return d.name == name })
+	if i < 0 {
+		return nil
+	}
+	return s.doors[i]
 }

@@ -27,6 +27,7 @@ type Admitted struct {
 	Tenants  int    // that were added
 	Topology uint64 // the cell's newest, by which they are placed
 	AsFleet  bool   // the newest topology is what the fleet says
+	Cell     string // of several cells, the first whose newest topology is not
 }
 
 // Errors of a start in a state directory that does not fit the fleet.
@@ -36,15 +37,16 @@ var (
 )
 
 // fitting refuses a plan under which tenants of the cell on disk would have no shard. That cell is the one
-// that the directory knows; should it know others, too, the one with tenants.
-func fitting(ctx context.Context, d *directory.Directory, p Plan) error {
+// that the directory knows; should it know others, too, the one with tenants. The cells beside this one run,
+// too.
+func fitting(ctx context.Context, d *directory.Directory, p Plan, beside []string) error {
 	cells, err := d.Cells(ctx)
 	if err != nil {
 		return err
 	}
 	own := slices.IndexFunc(cells, func(c directory.Cell) bool { return c.Name == p.Cell })
 	for _, c := range cells {
-		if c.Name != p.Cell && (own < 0 || cells[own].Tenants == 0 && c.Tenants > 0) {
+		if c.Name != p.Cell && !slices.Contains(beside, c.Name) && (own < 0 || cells[own].Tenants == 0 && c.Tenants > 0) {
 			return fmt.Errorf("%w: it is %q, not %q", ErrOtherCell, c.Name, p.Cell)
 		}
 	}
@@ -63,18 +65,18 @@ func fitting(ctx context.Context, d *directory.Directory, p Plan) error {
 // enrol makes the directory know the cell, a topology when it has none, and those of the tenants that it
 // does not know yet, and has the shards of all of the tenants hold them. Each step that was done before is
 // found done. Nobody else may write meanwhile.
-func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, keys directory.Keys, p Plan, tenants []string, now time.Time) (Admitted, error) {
+func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHolder, keys directory.Keys, p Plan, tenants []string, now time.Time, beside ...string) (Admitted, error) {
 	change := func(operation string) directory.Change {
 		return directory.Change{Operation: operation, By: "local up", At: now}
 	}
-	if err := fitting(ctx, d, p); err != nil {
+	if err := fitting(ctx, d, p, beside); err != nil {
 		return Admitted{}, err
 	}
 	if err := d.Claim(ctx, p.Service, change("local up: claim for "+p.Service)); err != nil {
 		return Admitted{}, err
 	}
 	fresh := directory.Cell{Name: p.Cell, Zones: p.zones(), Headroom: directory.DefaultHeadroom}
-	if _, err := d.AddCell(ctx, fresh, change("local up: add the cell")); err != nil && !errors.Is(err, directory.ErrCellExists) {
+	if _, err := d.AddCell(ctx, fresh, change("local up: add cell "+p.Cell)); err != nil && !errors.Is(err, directory.ErrCellExists) {
 		return Admitted{}, err
 	}
 	cell, err := d.Cell(ctx, p.Cell)
@@ -88,7 +90,7 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 			return Admitted{}, err
 		}
 		first.KeyCheck = directory.KeyCheck(key)
-		first, err = d.Publish(ctx, first, change(fmt.Sprintf("local up: publish topology %d", p.Topology.Version)))
+		first, err = d.Publish(ctx, first, change(fmt.Sprintf("local up: publish topology %d of %s", p.Topology.Version, p.Cell)))
 		if err != nil {
 			return Admitted{}, err
 		}
@@ -110,15 +112,15 @@ func enrol(ctx context.Context, d *directory.Directory, holder directory.ManyHol
 		entries[i] = directory.Entry{Tenant: id, Cell: p.Cell, State: directory.Active, Topology: newest.Version}
 	}
 	if newest.Slots > 0 {
-		if err := giveSlots(ctx, d, newest.Slots, entries); err != nil {
+		if err := giveSlots(ctx, d, p.Cell, newest.Slots, entries); err != nil {
 			return Admitted{}, err
 		}
 	}
 	if err := holdAll(ctx, d, holder, keys, p, entries); err != nil {
 		return Admitted{}, err
 	}
-	enrolled, err := d.Enrol(ctx, entries, change("local up, "+now.UTC().Format(time.RFC3339Nano)))
-	return Admitted{enrolled.Created, newest.Version, alike(newest, p.Topology)}, err
+	enrolled, err := d.Enrol(ctx, entries, change("local up of "+p.Cell+", "+now.UTC().Format(time.RFC3339Nano)))
+	return Admitted{Tenants: enrolled.Created, Topology: newest.Version, AsFleet: alike(newest, p.Topology)}, err
 }
 
 // alike says whether two versions place alike.
@@ -126,16 +128,18 @@ func alike(a, b directory.Topology) bool {
 	return a.Scheme == b.Scheme && a.MaxShared == b.MaxShared && maps.Equal(a.KBySize, b.KBySize) && slices.Equal(a.Shards, b.Shards)
 }
 
-// giveSlots gives entries the slots that their tenants have, and the others the lowest that nobody has.
+// giveSlots gives entries the slots that their tenants have, and the others the lowest that nobody in the cell has.
 // Slots that were given back lately are left to Enrol to refuse: a local cell gives none back by itself.
-func giveSlots(ctx context.Context, d *directory.Directory, slots uint64, entries []directory.Entry) error {
+func giveSlots(ctx context.Context, d *directory.Directory, cell string, slots uint64, entries []directory.Entry) error {
 	had := map[string]uint64{}
 	taken := map[uint64]bool{}
 	for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) { return d.List(ctx, after, limit) }) {
 		if err != nil {
 			return err
 		}
-		had[e.Tenant], taken[e.Slot] = e.Slot, true
+		if e.Cell == cell {
+			had[e.Tenant], taken[e.Slot] = e.Slot, true
+		}
 	}
 	next := uint64(1)
 	for i := range entries {

@@ -25,15 +25,17 @@ const (
 	logTail    = 2 << 10               // bytes of a log that an error quotes
 )
 
-// Up starts the cell of the plan, detached from this process, and returns when every process answers.
+// Up starts the cells of the layout, detached from this process, and returns when every process answers.
 // self is the command line that runs the hidden commands of `cellwall local`. Tenants, given by their ids,
 // that the directory does not know are added to it. ErrOtherCell and ErrLostShard when the cell on disk does
 // not fit the plan.
-func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string) (r *Running, admitted Admitted, err error) {
-	if info, err := os.Stat(plan.Worker); err != nil {
-		return nil, admitted, fmt.Errorf("%w: %w", ErrWorker, err)
-	} else if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-		return nil, admitted, fmt.Errorf("%w: %s is not an executable file", ErrWorker, plan.Worker)
+func (d Dir) Up(ctx context.Context, l Layout, tenants []string, self []string) (r *Running, admitted Admitted, err error) {
+	for _, plan := range l.Cells {
+		if info, err := os.Stat(plan.Worker); err != nil {
+			return nil, admitted, fmt.Errorf("%w: %w", ErrWorker, err)
+		} else if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+			return nil, admitted, fmt.Errorf("%w: %s is not an executable file", ErrWorker, plan.Worker)
+		}
 	}
 	fresh, err := d.create()
 	if err != nil {
@@ -52,10 +54,10 @@ func (d Dir) Up(ctx context.Context, plan Plan, tenants []string, self []string)
 	if err := d.sweep(); err != nil {
 		return nil, admitted, err
 	}
-	if admitted, err = d.prepare(ctx, plan, tenants); err != nil {
+	if admitted, err = d.prepare(ctx, l, tenants); err != nil {
 		return nil, admitted, err
 	}
-	if err := d.launch(ctx, lock, plan.Shards(), self); err != nil {
+	if err := d.launch(ctx, lock, l, self); err != nil {
 		return nil, admitted, err
 	}
 	r, err = d.Find()
@@ -130,9 +132,18 @@ func end(processes []proc.Process) error {
 }
 
 // prepare writes down all that the supervisor starts from.
-func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (admitted Admitted, err error) {
-	if err := d.makeKey(); err != nil {
-		return admitted, err
+func (d Dir) prepare(ctx context.Context, l Layout, tenants []string) (admitted Admitted, err error) {
+	on, err := d.readLayout()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return admitted, fmt.Errorf("the cell's plan: %w", err)
+	}
+	l = l.withKeys(on)
+	_, noDirectory := os.Stat(d.file(fileDirectory))
+	for _, p := range l.Cells {
+		had := on.KeyFiles[p.Cell] != "" || len(on.Cells) == 0 && noDirectory == nil
+		if err := d.makeKey(l.KeyFiles[p.Cell], had); err != nil {
+			return admitted, err
+		}
 	}
 	if text, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
 		key, err := issuer.NewKey()
@@ -147,15 +158,15 @@ func (d Dir) prepare(ctx context.Context, plan Plan, tenants []string) (admitted
 	} else if _, err := issuer.ParseKey(text); err != nil {
 		return admitted, fmt.Errorf("%w: %s: %w", ErrDamaged, d.file(fileIssuerKey), err)
 	}
-	if admitted, err = d.admit(ctx, plan, tenants); err != nil {
+	if admitted, err = d.admit(ctx, l, tenants); err != nil {
 		return admitted, err
 	}
-	return admitted, errors.Join(d.writeJSON(filePlan, plan), d.remove(fileTopology))
+	return admitted, errors.Join(d.writeJSON(filePlan, l), d.remove(fileTopology))
 }
 
 // launch starts the supervisor, hands it the lock, and waits for its report.
-func (d Dir) launch(ctx context.Context, lock *proc.Lock, shards, self []string) error {
-	if err := d.clearLogs(shards); err != nil {
+func (d Dir) launch(ctx context.Context, lock *proc.Lock, l Layout, self []string) error {
+	if err := d.clearLogs(l); err != nil {
 		return err
 	}
 	reader, writer, err := os.Pipe()

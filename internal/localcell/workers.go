@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"cellwall.dev/cellwall/internal/localcell/issuer"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 )
 
@@ -39,89 +41,88 @@ func probe(ctx context.Context, url string) error {
 	return nil
 }
 
-// worker is the address of one shard's process. It stays the same from the moment that the router knows
-// it; until then a port that somebody else took is given up for another.
-type worker struct {
-	mu    sync.Mutex
-	port  int
-	fixed bool
-}
-
-func (w *worker) url() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port))
-}
-
-// choose returns the worker's port, a new one unless it is fixed.
-func (w *worker) choose(free func() (int, error)) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.fixed {
-		return w.port, nil
-	}
-	port, err := free()
-	if err == nil {
-		w.port = port
-	}
-	return port, err
-}
-
-func (w *worker) fix() {
-	w.mu.Lock()
-	w.fixed = true
-	w.mu.Unlock()
-}
-
-// addProcesses lays out the processes of the cell.
+// addProcesses lays the processes out.
 func (s *supervisor) addProcesses() error {
+	s.free = s.freePorts()
 	store, err := s.listenerFile(nameStore)
 	if err != nil {
 		return err
 	}
-	public, err := s.listenerFile(nameRouter)
+	issued, err := s.listenerFile(nameIssuer)
 	if err != nil {
 		return err
 	}
-	admin, err := s.listenerFile("admin")
-	if err != nil {
-		return err
+	s.stages.base = append(s.stages.base,
+		s.newChild(nameStore, func() *exec.Cmd { return s.command(nameStore, store) }, func(ctx context.Context) error {
+			return probe(ctx, s.running.Store+"/healthz")
+		}),
+		s.newChild(nameIssuer, func() *exec.Cmd { return s.command(nameIssuer, issued) }, func(ctx context.Context) error {
+			return probe(ctx, s.running.Issuer+issuer.DiscoveryPath)
+		}))
+	for _, m := range s.members {
+		if err := s.addCell(m); err != nil {
+			return err
+		}
 	}
-	s.add(nameStore, func() *exec.Cmd { return s.command(nameStore, store) }, func(ctx context.Context) error {
-		return probe(ctx, s.running.Store+"/healthz")
-	})
+	if s.layout.FrontDoor {
+		public, err := s.listenerFile(nameFrontDoor)
+		if err != nil {
+			return err
+		}
+		s.stages.front = append(s.stages.front, s.newChild(nameFrontDoor, func() *exec.Cmd { return s.command(nameFrontDoor, public) },
+			func(ctx context.Context) error { return probe(ctx, s.running.FrontDoor+frontDoorHealth) }))
+	}
+	s.children = slices.Concat(s.stages.base, s.stages.workers, s.stages.routers, s.stages.front)
+	return nil
+}
 
+// addCell lays out the processes of one cell.
+func (s *supervisor) addCell(m *member) error {
+	name := func(process string) string { return s.layout.process(m.plan.Cell, process) }
+	public, err := s.listenerFile(name(nameRouter))
+	if err != nil {
+		return err
+	}
+	admin, err := s.listenerFile(name("admin"))
+	if err != nil {
+		return err
+	}
+	for _, shard := range m.plan.Shards() {
+		d := &door{cell: m, shard: shard, name: name(shard)}
+		d.child = s.newChild(d.name, func() *exec.Cmd { return s.workerCommand(d) }, func(ctx context.Context) error {
+			return probe(ctx, d.worker()+m.plan.HealthPath)
+		})
+		s.doors = append(s.doors, d)
+		s.stages.workers = append(s.stages.workers, d.child)
+	}
+	s.stages.routers = append(s.stages.routers,
+		s.newChild(name(nameRouter), func() *exec.Cmd { return s.commandOf(m.plan.Cell, nameRouter, public, admin) }, func(ctx context.Context) error {
+			return probe(ctx, m.admin+"/healthz")
+		}))
+	return nil
+}
+
+// freePorts returns a function that gives a free port to one worker each time.
+func (s *supervisor) freePorts() func() (int, error) {
 	var mu sync.Mutex
 	taken := map[int]bool{}
-	free := func() (int, error) {
+	return func() (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		port, err := freePort(taken)
 		taken[port] = true
 		return port, err
 	}
-	s.workers = map[string]*worker{}
-	for _, shard := range s.plan.Shards() {
-		w := &worker{}
-		s.workers[shard] = w
-		s.add(shard, func() *exec.Cmd { return s.workerCommand(shard, w, free) }, func(ctx context.Context) error {
-			return probe(ctx, w.url()+s.plan.HealthPath)
-		})
-	}
-
-	s.add(nameRouter, func() *exec.Cmd { return s.command(nameRouter, public, admin) }, func(ctx context.Context) error {
-		return probe(ctx, s.running.Admin+"/healthz")
-	})
-	return nil
 }
 
-func (s *supervisor) add(name string, command func() *exec.Cmd, probe func(context.Context) error) {
+// newChild is a process in the group of all of the supervisor's.
+func (s *supervisor) newChild(name string, command func() *exec.Cmd, probe func(context.Context) error) *child {
 	inGroup := func() *exec.Cmd {
 		cmd := command()
 		proc.Join(cmd, s.group)
 		return cmd
 	}
-	s.children = append(s.children, newChild(name, s.dir.Log(name), inGroup, probe, s.log, s.changed))
+	return newChild(name, s.dir.Log(name), inGroup, probe, s.log, s.changed)
 }
 
 // listenerFile is the socket of a listener, to be passed on.
@@ -140,16 +141,16 @@ func (s *supervisor) listenerFile(name string) (*os.File, error) {
 // workerCommand starts the service as its shard's instances on AWS are started, plus what is local: the
 // loopback address, the cell's store, a secret by which it knows the router among all who can connect to
 // loopback, and a sample that may be poisoned.
-func (s *supervisor) workerCommand(shard string, w *worker, free func() (int, error)) *exec.Cmd {
-	cmd := exec.Command(s.plan.Worker)
-	port, err := w.choose(free)
+func (s *supervisor) workerCommand(d *door) *exec.Cmd {
+	cmd := exec.Command(d.cell.plan.Worker)
+	port, err := d.choose(s.free)
 	if err != nil {
 		cmd.Err = err // Start returns it
 		return cmd
 	}
 	cmd.Env = append(os.Environ(),
-		"PORT="+strconv.Itoa(port), "CELLWALL_BIND=127.0.0.1", "CELLWALL_SHARD="+shard, "CELLWALL_CELL="+s.plan.Cell,
+		"PORT="+strconv.Itoa(port), "CELLWALL_BIND=127.0.0.1", "CELLWALL_SHARD="+d.shard, "CELLWALL_CELL="+d.cell.plan.Cell,
 		"CELLWALL_TABLE=", "CELLWALL_STORE_URL="+s.running.Store, "CELLWALL_STORE_TOKEN="+s.store.Workers,
-		"CELLWALL_ROUTER_SECRET="+s.routerSecret, "CELLWALL_SAMPLE_POISON=1")
+		"CELLWALL_ROUTER_SECRET="+d.cell.secret, "CELLWALL_SAMPLE_POISON=1")
 	return cmd
 }

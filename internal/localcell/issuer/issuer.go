@@ -26,11 +26,13 @@ import (
 // Lifetime is how long a token is valid.
 const Lifetime = time.Hour
 
+// DiscoveryPath is where the issuer says what it is (OpenID Connect Discovery 1.0, section 4).
+const DiscoveryPath = "/.well-known/openid-configuration"
+
 const (
-	discoveryPath = "/.well-known/openid-configuration"
-	keysPath      = "/keys"
-	keyBits       = 2048 // at least (RFC 7518, section 3.3)
-	pemType       = "RSA PRIVATE KEY"
+	keysPath = "/keys"
+	keyBits  = 2048 // at least (RFC 7518, section 3.3)
+	pemType  = "RSA PRIVATE KEY"
 )
 
 // ErrTenant means that no token can name this tenant.
@@ -99,7 +101,7 @@ func (i *Issuer) Public() http.Handler {
 		"subject_types_supported":               []string{"public"},
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+discoveryPath, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+DiscoveryPath, func(w http.ResponseWriter, _ *http.Request) {
 		loopback.Answer(w, http.StatusOK, discovery)
 	})
 	mux.HandleFunc("GET "+keysPath, func(w http.ResponseWriter, _ *http.Request) {

@@ -22,4 +22,6 @@ func KillGroup() error               { return ErrUnsupported }
 func LeadsGroup() bool               { return false }
 func (Process) Kill() error          { return ErrUnsupported }
 func (Process) Terminate() error     { return ErrUnsupported }
+func (Process) Stop() error          { return ErrUnsupported }
+func (Process) Continue() error      { return ErrUnsupported }
 func startOf(int) (string, error)    { return "", ErrUnsupported }

@@ -75,6 +75,12 @@ func (p Process) Kill() error { return p.signal(syscall.SIGKILL) }
 // Terminate asks the process to end if it still is the one that p names.
 func (p Process) Terminate() error { return p.signal(syscall.SIGTERM) }
 
+// Stop stops the process, which then does nothing until Continue, if it still is the one that p names.
+func (p Process) Stop() error { return p.signal(syscall.SIGSTOP) }
+
+// Continue lets the process go on if it still is the one that p names.
+func (p Process) Continue() error { return p.signal(syscall.SIGCONT) }
+
 func (p Process) signal(s syscall.Signal) error {
 	if !p.Alive() {
 		return nil

@@ -1,0 +1,60 @@
+package localcell
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
+	"cellwall.dev/cellwall/internal/localcell/loopback"
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+// shardQueue is the queue of one shard, dispatchQueue the one of a cell from which its router places jobs.
+func shardQueue(cell, shard string) string { return cell + "/" + shard }
+func dispatchQueue(cell string) string     { return cell }
+
+// queueTransport puts requests into their shard's queue, as the adapter for SQS does.
+type queueTransport struct {
+	queues *jobqueue.Client
+	cell   string
+}
+
+// Send implements routing.Transport: the answer is 202 with the job's id as soon as the store has it on disk.
+func (t *queueTransport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
+	job := routing.NewJob(rand.Text(), call, req)
+	message, err := json.Marshal(job)
+	if err != nil {
+		return nil, fmt.Errorf("%w: write the job: %w", routing.ErrNotSent, err)
+	}
+	if len(message) > jobqueue.MaxBody {
+		return nil, fmt.Errorf("%w: a message of %d bytes, and a queue takes %d", routing.ErrTooLarge, len(message), jobqueue.MaxBody)
+	}
+	err = t.queues.Send(ctx, shardQueue(t.cell, call.Shard), jobqueue.Message{ID: job.ID, Group: names.Tenant(call.Tenant), Body: message})
+	if err != nil {
+		return nil, fmt.Errorf("queue of shard %s: %w", call.Shard, unsent(err))
+	}
+	// A struct of one string always encodes.
+	body, _ := json.Marshal(struct {
+		Job string `json:"job"`
+	}{job.ID})
+	return &routing.Response{
+		Status: http.StatusAccepted, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
+	}, nil
+}
+
+// unsent says of a failed request whether the store may have acted on it.
+func unsent(err error) error {
+	if refused, ok := errors.AsType[*loopback.StatusError](err); ok && refused.Status/100 == 4 {
+		return fmt.Errorf("%w: %w", routing.ErrNotSent, err)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return fmt.Errorf("%w: %w", routing.ErrNotSent, err)
+	}
+	return err
+}
