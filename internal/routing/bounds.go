@@ -26,7 +26,7 @@ func (s *serving) enter() *Response {
 		s.leaveTenant()
 		return s.busy()
 	}
-	if s.route.fanout && c.Fanouts != nil && !c.Fanouts.Enter(s.ticket.Others()) {
+	if s.route.fanout && c.Fanouts != nil && !c.Fanouts.Enter() {
 		if c.Shed != nil {
 			c.Shed.Leave()
 		}

@@ -45,7 +45,7 @@ type Config struct {
 	Budget  *limit.Budget
 	Tenants *limit.Tenants // of one tenant
 	Shed    *limit.Shed    // of the whole router
-	Fanouts *limit.Shed    // of routes with fan-out
+	Fanouts *limit.Fanout  // of routes with fan-out
 	Shards  *limit.Shards  // at one shard
 	Poison  *poison.Watch  // whose requests are not repeated
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,22 +166,20 @@ func wantProblem(t *testing.T, resp *Response, status int) (kind string) {
 	return p.Type
 }
 
-func TestRefusesStrangers(t *testing.T) {
+func TestRefusals(t *testing.T) {
 	suspended := pinned("suspended", "s01")
 	suspended.State = directory.Suspended
 	elsewhere := pinned("elsewhere", "s01")
 	elsewhere.Cell = "us-1"
 	damaged := pinned("damaged", "s01")
 	damaged.State = "inside"
-	moving := pinned("moving", "s01")
-	moving.State = directory.Moving
 	placing := pinned("placing", "s01")
 	placing.State = directory.Placing
 	odd := pinned("odd")
 	odd.Size = "inside"
 	lost := pinned("lost", "s98", "s99")
 	dir := fixed{"acme": pinned("acme", "s01"), "suspended": suspended, "elsewhere": elsewhere,
-		"damaged": damaged, "moving": moving, "placing": placing, "odd": odd, "lost": lost}
+		"damaged": damaged, "placing": placing, "odd": odd, "lost": lost}
 	tests := []struct {
 		name, tenant string
 		req          *Request
@@ -196,7 +193,6 @@ func TestRefusesStrangers(t *testing.T) {
 		{"suspended", "suspended", get("/x"), 403},
 		{"in a state that is none", "damaged", get("/x"), 403},
 		{"placing", "placing", get("/x"), 503},
-		{"write while moving", "moving", &Request{Method: "PUT", Path: "/x"}, 503},
 		{"size class that is not declared", "odd", get("/x"), 503},
 		{"pins outside the cell", "lost", get("/x"), 503},
 		{"path without a slash", "acme", get("x"), 400},
@@ -226,14 +222,57 @@ func TestRefusesStrangers(t *testing.T) {
 	}
 }
 
-func TestStrangersLookAlike(t *testing.T) {
+// TestNoDefaultShard: strangers are answered alike, whatever they ask for, and no shard is asked.
+func TestNoDefaultShard(t *testing.T) {
 	elsewhere := pinned("elsewhere", "s01")
 	elsewhere.Cell = "us-1"
-	e := newEngine(t, testConfig(fixed{"elsewhere": elsewhere}, sender(nil)))
-	a, b := e.Serve(t.Context(), "elsewhere", get("/x")), e.Serve(t.Context(), "mallory", get("/x"))
-	if diff := cmp.Diff(a, b); diff != "" {
-		t.Errorf("a tenant of another cell can be told from one of none:\n%s", diff)
+	moved := elsewhere
+	moved.State = directory.Moving
+	dir := fixed{"elsewhere": elsewhere, "moved": moved}
+	for _, age := range []time.Duration{0, time.Hour} {
+		reads := map[string]int{}
+		c := testConfig(dir, sender(func(context.Context, Call, *Request) (*Response, error) {
+			t.Error("a shard was asked")
+			return ok(""), nil
+		}))
+		c.Entries = aged{dir, age, reads}
+		e := newEngine(t, c)
+		for _, method := range methods {
+			for _, front := range []bool{false, true} {
+				req := &Request{Method: method, Path: "/x", FrontDoor: front}
+				unknown := e.Serve(t.Context(), "mallory", req)
+				wantProblem(t, unknown, 404)
+				for _, tenant := range []string{"elsewhere", "moved"} {
+					resp := e.Serve(t.Context(), tenant, req)
+					if front {
+						wantProblem(t, resp, 421)
+					} else if diff := cmp.Diff(unknown, resp); diff != "" {
+						t.Errorf("%s can be told from a tenant that is none:\n%s", tenant, diff)
+					}
+				}
+			}
+		}
+		if reads["mallory"] != reads["elsewhere"] || reads["mallory"] != reads["moved"] {
+			t.Errorf("entries were asked for %v times: how long an answer takes tells who is known", reads)
+		}
 	}
+}
+
+// aged is Entries that are remembered for so long, and counts how often each is asked for.
+type aged struct {
+	getter
+	age   time.Duration
+	reads map[string]int
+}
+
+func (a aged) Entry(ctx context.Context, tenant string) (Known, error) {
+	a.reads[tenant]++
+	e, err := a.Get(ctx, tenant)
+	return Known{Entry: e, Age: a.age, Stale: true}, err
+}
+
+func (a aged) Fresh(ctx context.Context, tenant string, _ uint64) (Known, error) {
+	return a.Entry(ctx, tenant)
 }
 
 func TestDirectoryDown(t *testing.T) {
@@ -247,21 +286,8 @@ func TestDirectoryDown(t *testing.T) {
 	}
 }
 
-func TestMovingTenantIsRead(t *testing.T) {
-	moving := pinned("acme", "s01")
-	moving.State = directory.Moving
-	e := newEngine(t, testConfig(fixed{"acme": moving}, sender(func(context.Context, Call, *Request) (*Response, error) {
-		return ok("read"), nil
-	})))
-	if resp := e.Serve(t.Context(), "acme", get("/x")); resp.Status != 200 {
-		t.Errorf("read: %d", resp.Status)
-	}
-	if resp := e.Serve(t.Context(), "acme", &Request{Method: "PUT", Path: "/x"}); resp.Header.Get("Retry-After") != "2" {
-		t.Errorf("write: %d, Retry-After %q", resp.Status, resp.Header.Get("Retry-After"))
-	}
-}
-
-func TestShardIsToldForWhom(t *testing.T) {
+// TestNothingInside: a shard is told for whom by the router alone, and a client is not told by whom.
+func TestNothingInside(t *testing.T) {
 	const tenant = "Ärzte & Co"
 	entry := pinned(tenant, "s03")
 	sent := &Request{
@@ -376,58 +402,5 @@ func TestShardsAreSpreadOver(t *testing.T) {
 		if n := count[shard]; n < 740 || n > 1260 {
 			t.Errorf("%s was asked %d times of 3000", shard, n)
 		}
-	}
-}
-
-// shardsOf returns which shards were asked, in order.
-func shardsOf(o Outcome) []string {
-	var shards []string
-	for _, a := range o.Attempts {
-		shards = append(shards, a.Shard)
-	}
-	return shards
-}
-
-func TestMisdirectedIsFollowedOnce(t *testing.T) {
-	tests := []struct {
-		name   string
-		fresh  directory.Entry
-		status int
-		asked  []string
-	}{
-		{"moved within the cell", func() directory.Entry { e := pinned("acme", "s05"); e.Epoch = 8; return e }(), 200, []string{"s01", "s05"}},
-		{"same shard, newer epoch", func() directory.Entry { e := pinned("acme", "s01"); e.Epoch = 8; return e }(), 200, []string{"s01", "s01"}},
-		{"moved away", func() directory.Entry { e := pinned("acme", "s05"); e.Epoch, e.Cell = 8, "us-1"; return e }(), 404, []string{"s01"}},
-		{"older epoch is no news", func() directory.Entry { e := pinned("acme", "s05"); e.Epoch = 6; return e }(), 503, []string{"s01"}},
-		{"no news", pinned("acme", "s01"), 503, []string{"s01"}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			reads := 0
-			c := testConfig(lookup(func(string) (directory.Entry, error) {
-				if reads++; reads == 1 {
-					return pinned("acme", "s01"), nil
-				}
-				return test.fresh, nil
-			}), sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
-				if call.Epoch == 8 {
-					return ok(""), nil
-				}
-				return &Response{Status: http.StatusMisdirectedRequest}, nil
-			}))
-			var seen Outcome
-			c.Observe = func(o Outcome) { seen = o }
-			// A POST: the 421 came before any effect.
-			resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/x"})
-			if resp.Status != test.status {
-				t.Errorf("status %d, want %d", resp.Status, test.status)
-			}
-			if got := shardsOf(seen); !slices.Equal(got, test.asked) {
-				t.Errorf("asked %v, want %v", got, test.asked)
-			}
-			if reads != 2 {
-				t.Errorf("%d reads of the directory, want 2", reads)
-			}
-		})
 	}
 }
