@@ -23,8 +23,8 @@ var ErrAnswerTooLarge = errors.New("answer is too large")
 type answer struct {
 	StatusCode        int                 `json:"statusCode"`
 	StatusDescription string              `json:"statusDescription,omitempty"`
-	Headers           map[string]string   `json:"headers,omitempty"`
-	MultiValueHeaders map[string][]string `json:"multiValueHeaders,omitempty"`
+	Headers           map[string]string   `json:"headers,omitzero"`
+	MultiValueHeaders map[string][]string `json:"multiValueHeaders,omitzero"`
 	Cookies           []string            `json:"cookies,omitempty"`
 	Body              string              `json:"body"`
 	IsBase64Encoded   bool                `json:"isBase64Encoded"`

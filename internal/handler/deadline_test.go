@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 	"cellwall.dev/cellwall/internal/sample"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
@@ -37,7 +37,7 @@ func (s *slowOnce) Write(ctx context.Context, tenant string, epoch uint64, write
 type inProcess map[string]*Worker
 
 func (p inProcess) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	payload, err := httpapi.FormatEvent(req)
+	payload, err := awsevent.FormatRequest(req)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (p inProcess) Send(ctx context.Context, call routing.Call, req *routing.Req
 		if err != nil {
 			return
 		}
-		if resp, err := httpapi.ParseResponse(out); err == nil {
+		if resp, err := awsevent.ParseAnswer(out); err == nil {
 			answer <- resp
 		}
 	}()

@@ -2,91 +2,103 @@ package handler
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"cellwall.dev/cellwall/internal/awsevent"
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
-
-// Router answers a tenant's request. *routing.Engine is one.
-type Router interface {
-	// Serve answers for a tenant whose id comes from a verified token, "" when there was none.
-	Serve(ctx context.Context, tenant string, req *routing.Request) *routing.Response
-}
 
 // answerMargin is kept of a Lambda invocation's time to answer in, so that a request that takes too long
 // is told so by the router and not by a time-out of the function.
 const answerMargin = 300 * time.Millisecond
 
-// Gateway is a Lambda function behind an HTTP API whose routes have a JWT authorizer. It implements
-// lambda.Handler of github.com/aws/aws-lambda-go.
+// Gateway is a Lambda function behind an HTTP API, a Function URL, a REST API or a load balancer. Start it with
+// Lambda, or as a lambda.Handler of github.com/aws/aws-lambda-go where no answer is to be a stream.
 type Gateway struct {
-	router Router
-	claim  string
-	log    *slog.Logger
+	router    Router
+	identity  identity.Source
+	agreement identity.Agreement
+	stream    bool
+	log       *slog.Logger
 }
 
-// NewGateway returns a function that takes the tenant from the named claim. log tells operators why
-// a request was refused.
-func NewGateway(router Router, claim string, log *slog.Logger) *Gateway {
-	return &Gateway{router, claim, log}
+// GatewayConfig is what a Gateway is made of.
+type GatewayConfig struct {
+	Router    Router
+	Identity  identity.Source
+	Agreement identity.Agreement // with what path and body say; the zero value asks nothing of them
+	Log       *slog.Logger       // tells operators why a request was refused
+
+	// Stream says that this function's URLs have the invoke mode RESPONSE_STREAM. The events do not tell, and in
+	// either mode the other's answers reach the client as garbage.
+	Stream bool
 }
 
-// Invoke answers one event. It never fails: API Gateway would tell the client "Internal Server Error"
-// and Lambda would count an error of the function where a request was at fault.
-func (g *Gateway) Invoke(ctx context.Context, payload []byte) (answer []byte, err error) {
-	defer recovered(g.log, func(resp *routing.Response) { answer, err = httpapi.FormatResponse(resp) })
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-answerMargin))
-		defer cancel()
+// NewGateway returns a function.
+func NewGateway(c GatewayConfig) *Gateway {
+	return &Gateway{c.Router, c.Identity, c.Agreement, c.Stream, c.Log}
+}
+
+// Answer answers one event, with a stream where the event came by a streaming Function URL. It never fails: the
+// sender would tell the client "Internal Server Error", and Lambda would count an error of the function where a
+// request was at fault.
+func (g *Gateway) Answer(ctx context.Context, payload []byte) (io.ReadCloser, error) {
+	ctx, cancel := early(ctx)
+	e, resp := g.serve(ctx, payload)
+	if g.stream && e.Kind == awsevent.FunctionURL {
+		return until(ctx, awsevent.FormatStream(e.Request.Method, resp), g.log, cancel), nil
 	}
-	return format(g.log, g.serve(ctx, payload))
+	defer cancel()
+	answer, err := g.format(e, resp)
+	return newWhole(answer), err
 }
 
-func (g *Gateway) serve(ctx context.Context, payload []byte) *routing.Response {
-	event, err := httpapi.ParseEvent(payload, httpapi.Decoded)
+// Invoke answers one event with no stream. It never fails, as Answer.
+func (g *Gateway) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	ctx, cancel := early(ctx)
+	defer cancel()
+	return g.format(g.serve(ctx, payload))
+}
+
+// format writes an answer whole. A shard whose stream breaks off here gave no answer, and may not be asked again.
+func (g *Gateway) format(e *awsevent.Event, resp *routing.Response) ([]byte, error) {
+	whole, err := routing.Whole(resp)
+	if err != nil {
+		g.log.Error("answer broke off", "err", err)
+		whole = routing.Problem(http.StatusBadGateway, "the service's answer broke off; the request may have taken effect")
+	}
+	return format(g.log, e, whole)
+}
+
+// early is ctx with an end that leaves time to answer in.
+func early(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, deadline.Add(-answerMargin))
+	}
+	return context.WithCancel(ctx)
+}
+
+// serve answers an event. The event is what can be said of it, and never nil.
+func (g *Gateway) serve(ctx context.Context, payload []byte) (e *awsevent.Event, resp *routing.Response) {
+	e = &awsevent.Event{}
+	defer recovered(g.log, func(problem *routing.Response) { resp = problem })
+	e, err := awsevent.Parse(payload)
 	if err != nil {
 		g.log.Error("event refused", "err", err)
-		return routing.Problem(http.StatusBadRequest, "the request could not be read")
+		return e, routing.Problem(http.StatusBadRequest, "the request could not be read")
 	}
-	tenant, err := g.tenant(event)
-	if err != nil {
-		g.log.Warn("token refused", "err", err)
-		return routing.Problem(http.StatusUnauthorized, "a verified token that names one tenant is needed")
+	caller, refusal := identify(ctx, g.identity, e, g.log)
+	if refusal != nil {
+		return e, refusal
 	}
-	return g.router.Serve(ctx, tenant, &event.Request)
-}
-
-// tenant is whom the verified token names. The authorizer verified the token of the Authorization header
-// and passes its claims on, numbers and booleans as strings; so they are read in the token itself, too, as
-// strictly as where this project verifies tokens itself, and must name the same tenant in both.
-func (g *Gateway) tenant(event httpapi.Event) (string, error) {
-	if event.Claims == nil {
-		return "", errors.New("the event carries no verified token: has the route a JWT authorizer?")
+	if refusal := agree(g.agreement, caller, &e.Request, g.log); refusal != nil {
+		return e, refusal
 	}
-	verified, err := routing.TenantFromClaim(event.Claims[g.claim])
-	if err != nil {
-		return "", err
-	}
-	token, ok := bearer(event.Request.Header)
-	if !ok {
-		return "", errors.New("the event carries no bearer token beside the verified claims: is the authorizer's identity source another header?")
-	}
-	claims, err := routing.UnverifiedClaims(token)
-	if err != nil {
-		return "", err
-	}
-	tenant, err := routing.TenantFromClaim(claims[g.claim])
-	if err != nil {
-		return "", err
-	}
-	if tenant != verified {
-		return "", fmt.Errorf("%w: the authorizer read another tenant in it", routing.ErrToken)
-	}
-	return tenant, nil
+	e.Request.Stream = g.stream && e.Kind == awsevent.FunctionURL
+	e.Request.FrontDoor = caller.FrontDoor
+	return e, g.router.Serve(ctx, caller.Tenant, &e.Request)
 }

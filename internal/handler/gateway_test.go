@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/handler/handlertest"
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
 
 // served is a Router made of a function.
@@ -30,6 +31,20 @@ func echo(_ context.Context, tenant string, req *routing.Request) *routing.Respo
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// tenantID takes the tenant from the claim tenant_id.
+func tenantID() identity.Source {
+	source, err := identity.NewClaims("tenant_id")
+	if err != nil {
+		panic(err)
+	}
+	return source
+}
+
+// gateway is a function that takes the tenant from the claim tenant_id.
+func gateway(router Router) *Gateway {
+	return NewGateway(GatewayConfig{Router: router, Identity: tenantID(), Log: quiet()})
+}
 
 // event is a request whose token has these claims, which the authorizer passes on as they are.
 func event(claims, headers string) string {
@@ -59,7 +74,7 @@ func invoke(t *testing.T, g interface {
 	if err != nil {
 		t.Fatalf("invocation failed: %v", err)
 	}
-	resp, err := httpapi.ParseResponse(answer)
+	resp, err := awsevent.ParseAnswer(answer)
 	if err != nil {
 		t.Fatalf("answer %s: %v", answer, err)
 	}
@@ -67,7 +82,7 @@ func invoke(t *testing.T, g interface {
 }
 
 func TestGatewayTakesTenantFromClaim(t *testing.T) {
-	g := NewGateway(served(echo), "tenant_id", quiet())
+	g := gateway(served(echo))
 	resp := invoke(t, g, event(`{"tenant_id":"acme","sub":"u1"}`, `{"cellwall-tenant":"mallory","x-tenant-id":"mallory","tenant_id":"mallory"}`))
 	if resp.Status != 200 || string(resp.Body) != "acme" || resp.Header.Get("X-Path") != "/orders/1" {
 		t.Errorf("answered %d %q %v", resp.Status, resp.Body, resp.Header)
@@ -75,10 +90,10 @@ func TestGatewayTakesTenantFromClaim(t *testing.T) {
 }
 
 func TestGatewayRefusesClaims(t *testing.T) {
-	g := NewGateway(served(func(context.Context, string, *routing.Request) *routing.Response {
+	g := gateway(served(func(context.Context, string, *routing.Request) *routing.Response {
 		t.Error("a request without a tenant was routed")
 		return routing.Problem(500, "x")
-	}), "tenant_id", quiet())
+	}))
 	long := strings.Repeat("n", 129)
 	for _, claims := range []string{
 		`{}`, `null`, `{"tenant_id":null}`, `{"tenant_id":""}`, `{"tenant_id":42}`, `{"tenant_id":true}`, `{"tenant_id":{"id":"acme"}}`,
@@ -128,7 +143,7 @@ func TestGatewayReadsTheTokenItself(t *testing.T) {
 		"not UTF-8":             {"acme", handlertest.Bearer("{\"tenant_id\":\"acme\",\"n\":\"\xff\"}")},
 		"more behind the claim": {"acme", handlertest.Bearer(`{"tenant_id":"acme"}{}`)},
 	}
-	g := NewGateway(served(echo), "tenant_id", quiet())
+	g := gateway(served(echo))
 	for name, r := range refused {
 		claims, _ := json.Marshal(map[string]string{"tenant_id": r.claim})
 		if resp := invoke(t, g, eventOf(string(claims), r.authorization, `{}`)); resp.Status != 401 {
@@ -143,7 +158,7 @@ func TestGatewayReadsTheTokenItself(t *testing.T) {
 }
 
 func TestGatewayRefusesOtherEvents(t *testing.T) {
-	g := NewGateway(served(echo), "tenant_id", quiet())
+	g := gateway(served(echo))
 	for _, payload := range []string{``, `{`, `null`, `{}`, `{"Records":[]}`, `{"version":"1.0","path":"/"}`} {
 		if resp := invoke(t, g, payload); resp.Status != 400 {
 			t.Errorf("%s: answered %d", payload, resp.Status)
@@ -153,8 +168,8 @@ func TestGatewayRefusesOtherEvents(t *testing.T) {
 
 func TestGatewayPanicNamesNothing(t *testing.T) {
 	var log bytes.Buffer
-	g := NewGateway(served(func(context.Context, string, *routing.Request) *routing.Response { panic("shard s01 of eu-1") }),
-		"tenant_id", slog.New(slog.NewTextHandler(&log, nil)))
+	g := NewGateway(GatewayConfig{Identity: tenantID(), Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Router: served(func(context.Context, string, *routing.Request) *routing.Response { panic("shard s01 of eu-1") })})
 	resp := invoke(t, g, event(`{"tenant_id":"acme"}`, `{}`))
 	if resp.Status != 500 || strings.Contains(string(resp.Body), "s01") || resp.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("answered %d %s", resp.Status, resp.Body)
@@ -167,11 +182,11 @@ func TestGatewayPanicNamesNothing(t *testing.T) {
 func TestGatewayAnswersBeforeLambdaGivesUp(t *testing.T) {
 	var left time.Duration
 	deadline := time.Now().Add(time.Hour)
-	g := NewGateway(served(func(ctx context.Context, _ string, _ *routing.Request) *routing.Response {
+	g := gateway(served(func(ctx context.Context, _ string, _ *routing.Request) *routing.Response {
 		at, _ := ctx.Deadline()
 		left = deadline.Sub(at)
 		return routing.Problem(504, "x")
-	}), "tenant_id", quiet())
+	}))
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
 	defer cancel()
 	if _, err := g.Invoke(ctx, []byte(event(`{"tenant_id":"acme"}`, `{}`))); err != nil {
@@ -183,9 +198,9 @@ func TestGatewayAnswersBeforeLambdaGivesUp(t *testing.T) {
 }
 
 func TestGatewayAnswerTooLarge(t *testing.T) {
-	g := NewGateway(served(func(context.Context, string, *routing.Request) *routing.Response {
+	g := gateway(served(func(context.Context, string, *routing.Request) *routing.Response {
 		return &routing.Response{Status: 200, Body: bytes.Repeat([]byte{0xff}, routing.MaxBody)}
-	}), "tenant_id", quiet())
+	}))
 	if resp := invoke(t, g, event(`{"tenant_id":"acme"}`, `{}`)); resp.Status != 500 || !strings.Contains(string(resp.Body), routing.TypeAnswerTooLarge) {
 		t.Errorf("answered %d with %d bytes", resp.Status, len(resp.Body))
 	}
@@ -197,18 +212,18 @@ func FuzzGateway(f *testing.F) {
 	f.Add([]byte(event(`{"tenant_id":"acme"}`, `{"a":"b"}`)))
 	f.Add([]byte(event(`{"tenant_id":["a"]}`, `{}`)))
 	f.Add([]byte(`{"Records":[{"body":"x"}]}`))
-	g := NewGateway(served(func(_ context.Context, tenant string, req *routing.Request) *routing.Response {
+	g := gateway(served(func(_ context.Context, tenant string, req *routing.Request) *routing.Response {
 		if tenant == "" || !strings.HasPrefix(req.Path, "/") {
 			panic(fmt.Sprintf("tenant %q, path %q", tenant, req.Path))
 		}
 		return &routing.Response{Status: 299, Body: []byte(tenant)}
-	}), "tenant_id", quiet())
+	}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		answer, err := g.Invoke(t.Context(), payload)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := httpapi.ParseResponse(answer)
+		resp, err := awsevent.ParseAnswer(answer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +276,7 @@ func TestLogOutcome(t *testing.T) {
 	}
 	// A replica's word is marked where a line is written; what did not answer is a reason for one.
 	out.Reset()
-	served := routing.Outcome{Tenant: "acme", Status: 200, MayBeStale: true, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}}
+	served := routing.Outcome{Tenant: "acme", Status: 200, Stale: true, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}}
 	if observe(served); out.Len() > 0 {
 		t.Errorf("a request that went well by a replica's word is logged: %s", out.String())
 	}

@@ -3,23 +3,75 @@
 package handler
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 
+	"cellwall.dev/cellwall/internal/awsevent"
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
 
-// format writes a function's answer. One that is larger than an invocation carries would be an error of
-// the function, and end its environment on some runtimes; the problem in its place says what happened.
-func format(log *slog.Logger, resp *routing.Response) ([]byte, error) {
-	answer, err := httpapi.FormatResponse(resp)
-	if err == nil && len(answer) > routing.MaxBody {
-		log.Error("answer is larger than an invocation carries", "bytes", len(answer), "limit", routing.MaxBody)
-		return httpapi.FormatResponse(routing.AnswerTooLarge())
+// Router answers a tenant's request. *routing.Engine is one.
+type Router interface {
+	// Serve answers for a tenant whose id comes from a verified token, "" when there was none.
+	Serve(ctx context.Context, tenant string, req *routing.Request) *routing.Response
+}
+
+// Lambda returns what lambda.Start of github.com/aws/aws-lambda-go takes for a function whose answers may be
+// streams: it sends an answer with a content type as a stream, and any other as it is.
+func Lambda(f interface {
+	Answer(ctx context.Context, payload []byte) (io.ReadCloser, error)
+}) func(context.Context, json.RawMessage) (io.Reader, error) {
+	return func(ctx context.Context, payload json.RawMessage) (io.Reader, error) {
+		return f.Answer(ctx, payload)
 	}
-	return answer, err
+}
+
+// whole is an answer that is there. aws-lambda-go reads it, since it has nothing that JSON would show.
+type whole struct{ *bytes.Reader }
+
+func newWhole(payload []byte) whole { return whole{bytes.NewReader(payload)} }
+
+func (whole) Close() error { return nil }
+
+// identify tells who asks, or what to answer nobody.
+func identify(ctx context.Context, source identity.Source, e *awsevent.Event, log *slog.Logger) (identity.Caller, *routing.Response) {
+	caller, err := source.Caller(ctx, e)
+	switch {
+	case errors.Is(err, routing.ErrToken):
+		log.Warn("caller refused", "err", err)
+		return identity.Caller{}, routing.Problem(http.StatusUnauthorized, "a verified token that names one tenant is needed")
+	case err != nil:
+		log.Error("caller could not be judged", "err", err)
+		return identity.Caller{}, routing.Problem(http.StatusServiceUnavailable, "callers cannot be verified at the moment; nothing was done")
+	}
+	return caller, nil
+}
+
+// agree answers a request whose path or body names another tenant than the caller; nil for any other.
+func agree(a identity.Agreement, caller identity.Caller, req *routing.Request, log *slog.Logger) *routing.Response {
+	if err := a.Check(caller.Tenant, req); err != nil {
+		log.Warn("request refused", "tenant", caller.Tenant, "err", err)
+		return routing.Problem(http.StatusForbidden, "path or body names another tenant than the token")
+	}
+	return nil
+}
+
+// format writes an answer as the sender of the event wants it. One that is larger than the sender takes would be
+// an error of the function, and end its environment on some runtimes; the problem in its place says what happened.
+func format(log *slog.Logger, e *awsevent.Event, resp *routing.Response) ([]byte, error) {
+	answer, err := e.Format(resp)
+	if err != nil {
+		log.Error("answer cannot be sent", "err", err)
+		return e.Format(e.TooLarge())
+	}
+	return answer, nil
 }
 
 // recovered turns a panic into the answer that names nothing, and logs it. Call it deferred.

@@ -6,29 +6,29 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 
+	"cellwall.dev/cellwall/internal/awsevent"
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
 )
 
-// TokenVerifier tells whom a bearer token belongs to.
-type TokenVerifier interface {
-	// Verify returns the tenant that a token names. An error that wraps routing.ErrToken refuses the
-	// token; any other says that it could not be judged.
-	Verify(ctx context.Context, token string) (tenant string, err error)
-}
+// HTTP routes HTTP requests of callers whom it identifies itself.
+type HTTP struct{ config HTTPConfig }
 
-// HTTP routes HTTP requests whose bearer token it verifies itself.
-type HTTP struct {
-	router Router
-	tokens TokenVerifier
-	log    *slog.Logger
+// HTTPConfig is what an HTTP is made of.
+type HTTPConfig struct {
+	Router    Router
+	Identity  identity.Source    // asked with the request's head alone, before a body is read
+	Agreement identity.Agreement // with what path and body say; the zero value asks nothing of them
+	Log       *slog.Logger       // tells operators why a request was refused
+
+	// Stream passes answers on while they are being made. What breaks off then breaks off for the client, too,
+	// where an answer that is waited for can come from another shard.
+	Stream bool
 }
 
 // NewHTTP returns a handler for a router's own listener.
-func NewHTTP(router Router, tokens TokenVerifier, log *slog.Logger) *HTTP {
-	return &HTTP{router, tokens, log}
-}
+func NewHTTP(c HTTPConfig) *HTTP { return &HTTP{c} }
 
 // ServeHTTP implements http.Handler.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,25 +42,53 @@ func write(w http.ResponseWriter, r *http.Request, resp *routing.Response) {
 		header[name] = values
 	}
 	w.WriteHeader(resp.Status)
-	if r.Method != http.MethodHead {
+	switch {
+	case resp.Stream != nil:
+		pass(w, r, resp.Stream)
+	case r.Method != http.MethodHead:
 		w.Write(resp.Body) // an error means that the client left
 	}
 }
 
-func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Response) {
-	defer recovered(h.log, func(problem *routing.Response) { resp = problem })
-	token, ok := bearer(r.Header)
-	if !ok {
-		return routing.Problem(http.StatusUnauthorized, "a bearer token is needed")
+// chunkSize is how much of a stream is passed on at once, in bytes.
+const chunkSize = 32 << 10
+
+// pass passes a stream on as it comes, and closes it. If it breaks off, so does the connection: the client must not
+// take the half for the whole.
+func pass(w http.ResponseWriter, r *http.Request, stream io.ReadCloser) {
+	defer stream.Close()
+	if r.Method == http.MethodHead {
+		return
 	}
-	tenant, err := h.tokens.Verify(r.Context(), token)
-	switch {
-	case errors.Is(err, routing.ErrToken):
-		h.log.Warn("token refused", "err", err)
-		return routing.Problem(http.StatusUnauthorized, "the token is not acceptable")
-	case err != nil:
-		h.log.Error("token could not be judged", "err", err)
-		return routing.Problem(http.StatusServiceUnavailable, "tokens cannot be verified at the moment; nothing was done")
+	stop := context.AfterFunc(r.Context(), func() { stream.Close() }) // the client left
+	defer stop()
+	flusher := http.NewResponseController(w)
+	chunk := make([]byte, chunkSize)
+	for {
+		n, err := stream.Read(chunk)
+		if _, gone := w.Write(chunk[:n]); gone != nil {
+			return
+		}
+		flusher.Flush() // an error means that this writer keeps nothing, or that the client left
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Response) {
+	defer recovered(h.config.Log, func(problem *routing.Response) { resp = problem })
+	header := r.Header.Clone()
+	header.Set("Host", r.Host) // net/http keeps it apart
+	e := &awsevent.Event{Request: routing.Request{
+		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Header: header, Stream: h.config.Stream,
+	}}
+	caller, refusal := identify(r.Context(), h.config.Identity, e, h.config.Log)
+	if refusal != nil {
+		return refusal
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, routing.MaxBody))
 	if err != nil {
@@ -70,19 +98,10 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Resp
 		}
 		return routing.Problem(http.StatusBadRequest, "the body could not be read")
 	}
-	header := r.Header.Clone()
-	header.Set("Host", r.Host) // net/http keeps it apart
-	return h.router.Serve(r.Context(), tenant, &routing.Request{
-		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Header: header, Body: body,
-	})
-}
-
-// bearer returns the token of the one Authorization header (RFC 6750, section 2.1).
-func bearer(h http.Header) (token string, ok bool) {
-	values := h.Values("Authorization")
-	if len(values) != 1 {
-		return "", false
+	e.Request.Body = body
+	if refusal := agree(h.config.Agreement, caller, &e.Request, h.config.Log); refusal != nil {
+		return refusal
 	}
-	scheme, token, ok := strings.Cut(values[0], " ")
-	return token, ok && strings.EqualFold(scheme, "Bearer") && token != ""
+	e.Request.FrontDoor = caller.FrontDoor
+	return h.config.Router.Serve(r.Context(), caller.Tenant, &e.Request)
 }

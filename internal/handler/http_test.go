@@ -11,10 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
 )
 
-// tokens is a TokenVerifier in which a token is the tenant's name.
+// tokens is an identity.TokenVerifier in which a token is the tenant's name.
 type tokens struct{ down bool }
 
 func (v tokens) Verify(_ context.Context, token string) (string, error) {
@@ -27,9 +28,9 @@ func (v tokens) Verify(_ context.Context, token string) (string, error) {
 	return token, nil
 }
 
-func listen(t *testing.T, router Router, v TokenVerifier) *httptest.Server {
+func listen(t *testing.T, router Router, v identity.TokenVerifier) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(NewHTTP(router, v, quiet()))
+	server := httptest.NewServer(NewHTTP(HTTPConfig{Router: router, Identity: identity.NewVerified(v), Log: quiet()}))
 	t.Cleanup(server.Close)
 	return server
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -13,13 +14,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
 
 // Worker is a Lambda function that serves an http.Handler, both to the router, which invokes it with
-// HTTP API events, and to its queue, whose messages are jobs. It implements lambda.Handler of
-// github.com/aws/aws-lambda-go.
+// HTTP API events, and to its queue, whose messages are jobs. Start it with Lambda, or as a lambda.Handler of
+// github.com/aws/aws-lambda-go where no answer is to be a stream.
 type Worker struct {
 	service http.Handler
 	log     *slog.Logger
@@ -30,17 +31,48 @@ func NewWorker(service http.Handler, log *slog.Logger) *Worker {
 	return &Worker{UntilDeadline(service), log}
 }
 
-// Invoke answers one event.
-func (w *Worker) Invoke(ctx context.Context, payload []byte) (answer []byte, err error) {
-	var queue events.SQSEvent
-	if json.Unmarshal(payload, &queue) == nil && len(queue.Records) > 0 {
-		return json.Marshal(w.consume(ctx, queue))
-	}
-	event, err := httpapi.ParseEvent(payload, httpapi.Encoded)
+// Answer answers one event: a request that allows it with a stream, if the service flushes its answer or makes a
+// large one.
+func (w *Worker) Answer(ctx context.Context, payload []byte) (io.ReadCloser, error) {
+	batch, req, err := parse(payload)
 	if err != nil {
 		return nil, err
 	}
-	return format(w.log, w.serve(ctx, &event.Request))
+	if batch == nil && req.Stream {
+		return w.stream(ctx, req)
+	}
+	answer, err := w.answer(ctx, batch, req)
+	return newWhole(answer), err
+}
+
+// Invoke answers one event with no stream.
+func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	batch, req, err := parse(payload)
+	if err != nil {
+		return nil, err
+	}
+	return w.answer(ctx, batch, req)
+}
+
+// parse reads an event, which is a batch of jobs or a request.
+func parse(payload []byte) (*events.SQSEvent, *routing.Request, error) {
+	var batch events.SQSEvent
+	if json.Unmarshal(payload, &batch) == nil && len(batch.Records) > 0 {
+		return &batch, nil, nil
+	}
+	req, err := awsevent.ParseRequest(payload)
+	return nil, req, err
+}
+
+func (w *Worker) answer(ctx context.Context, batch *events.SQSEvent, req *routing.Request) ([]byte, error) {
+	if batch != nil {
+		return json.Marshal(w.consume(ctx, *batch))
+	}
+	return w.format(req, w.serve(ctx, req))
+}
+
+func (w *Worker) format(req *routing.Request, resp *routing.Response) ([]byte, error) {
+	return format(w.log, &awsevent.Event{Kind: awsevent.HTTPAPI, Request: *req}, resp)
 }
 
 // What a batch keeps of the function's time to report in: Lambda that kills the function before it
@@ -101,16 +133,55 @@ func final(status int) bool {
 }
 
 // serve asks the service as if the request had come over HTTP.
-func (w *Worker) serve(ctx context.Context, req *routing.Request) (resp *routing.Response) {
-	defer recovered(w.log, func(problem *routing.Response) { resp = problem })
+func (w *Worker) serve(ctx context.Context, req *routing.Request) *routing.Response {
+	rec := &recorder{header: http.Header{}}
+	if problem := w.run(ctx, req, rec); problem != nil {
+		return problem
+	}
+	return rec.response()
+}
+
+// stream answers a request whose answer may be a stream.
+func (w *Worker) stream(ctx context.Context, req *routing.Request) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	begun, whole := make(chan *routing.Response, 1), make(chan *routing.Response, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rec := &streamRecorder{recorder: recorder{header: http.Header{}}, begun: begun}
+		problem := w.run(ctx, req, rec)
+		switch {
+		case rec.pipe != nil && problem != nil:
+			rec.pipe.CloseWithError(errBrokeOff)
+		case rec.pipe != nil:
+			rec.pipe.Close()
+		case problem != nil:
+			whole <- problem
+		default:
+			whole <- rec.response()
+		}
+	}()
+	select {
+	case resp := <-whole:
+		cancel()
+		answer, err := w.format(req, resp)
+		return newWhole(answer), err
+	case resp := <-begun:
+		// The environment's next request must not meet this one's service still at work.
+		return until(ctx, awsevent.FormatStream(req.Method, resp), w.log, func() { cancel(); <-ended }), nil
+	}
+}
+
+// run asks the service, which answers through to, and returns what to answer in its place if it could not: nil
+// otherwise.
+func (w *Worker) run(ctx context.Context, req *routing.Request, to http.ResponseWriter) (problem *routing.Response) {
+	defer recovered(w.log, func(resp *routing.Response) { problem = resp })
 	r, err := httpRequest(ctx, req)
 	if err != nil {
 		return routing.Problem(http.StatusBadRequest, "the request could not be read")
 	}
-	rec := &recorder{header: http.Header{}}
-	w.service.ServeHTTP(rec, r)
-	rec.WriteHeader(http.StatusOK) // when the service wrote nothing at all
-	return &routing.Response{Status: rec.status, Header: rec.sent, Body: rec.body.Bytes()}
+	w.service.ServeHTTP(to, r)
+	return nil
 }
 
 func httpRequest(ctx context.Context, req *routing.Request) (*http.Request, error) {
@@ -133,31 +204,4 @@ func httpRequest(ctx context.Context, req *routing.Request) (*http.Request, erro
 	r.Host = req.Header.Get("Host")
 	r.Header.Del("Host")
 	return r, nil
-}
-
-// recorder is an http.ResponseWriter that keeps the answer.
-type recorder struct {
-	header http.Header
-	sent   http.Header // as it was when the status was written
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header { return r.header }
-
-func (r *recorder) WriteHeader(status int) {
-	if r.status != 0 || status < 200 { // 1xx answers go before the answer
-		return
-	}
-	r.status, r.sent = status, r.header.Clone()
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		if r.header.Get("Content-Type") == "" {
-			r.header.Set("Content-Type", http.DetectContentType(p))
-		}
-		r.WriteHeader(http.StatusOK)
-	}
-	return r.body.Write(p)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/go-cmp/cmp"
 
+	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
 
 func TestWorkerServesRequests(t *testing.T) {
@@ -30,7 +30,7 @@ func TestWorkerServesRequests(t *testing.T) {
 		w.Header().Set("X-Late", "too late")
 		fmt.Fprintf(w, "%s %s %s %q %s %s %s", r.Method, r.Host, r.URL.EscapedPath(), r.URL.Query()["q"], body, r.Header.Get("Cellwall-Tenant"), r.RequestURI)
 	}), quiet())
-	payload, err := httpapi.FormatEvent(&routing.Request{
+	payload, err := awsevent.FormatRequest(&routing.Request{
 		Method: "PUT", Path: "/a%2Fb", RawQuery: "q=1&q=%20", Body: []byte("x\x00y"),
 		Header: http.Header{"Host": {"api.example.com"}, "Cellwall-Tenant": {"acme"}},
 	})
@@ -47,7 +47,7 @@ func TestWorkerServesRequests(t *testing.T) {
 
 func TestWorkerAnswersWithoutAWord(t *testing.T) {
 	w := NewWorker(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), quiet())
-	payload, _ := httpapi.FormatEvent(&routing.Request{Method: "GET", Path: "/"})
+	payload, _ := awsevent.FormatRequest(&routing.Request{Method: "GET", Path: "/"})
 	if got := invoke(t, w, string(payload)); got.Status != 200 || len(got.Body) > 0 {
 		t.Errorf("answered %d %q", got.Status, got.Body)
 	}
@@ -55,7 +55,7 @@ func TestWorkerAnswersWithoutAWord(t *testing.T) {
 
 func TestWorkerPanic(t *testing.T) {
 	w := NewWorker(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret") }), quiet())
-	payload, _ := httpapi.FormatEvent(&routing.Request{Method: "GET", Path: "/"})
+	payload, _ := awsevent.FormatRequest(&routing.Request{Method: "GET", Path: "/"})
 	if got := invoke(t, w, string(payload)); got.Status != 500 || strings.Contains(string(got.Body), "secret") {
 		t.Errorf("answered %d %q", got.Status, got.Body)
 	}
@@ -67,7 +67,7 @@ func TestWorkerAnswerTooLarge(t *testing.T) {
 		"text": bytes.Repeat([]byte("x"), routing.MaxBody+1), "bytes, larger in base64": bytes.Repeat([]byte{0xff}, routing.MaxBody*4/5),
 	} {
 		w := NewWorker(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) }), quiet())
-		payload, err := httpapi.FormatEvent(&routing.Request{Method: "GET", Path: "/"})
+		payload, err := awsevent.FormatRequest(&routing.Request{Method: "GET", Path: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}

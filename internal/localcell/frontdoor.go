@@ -17,7 +17,6 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/tokenverify"
 	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
-	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/routing"
@@ -73,12 +72,12 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 // frontDoor sends tenants to their cells.
 type frontDoor struct {
 	entries routing.Entries
-	tokens  handler.TokenVerifier
+	tokens  identity.TokenVerifier
 	cells   map[string]*httputil.ReverseProxy
 	log     *slog.Logger
 }
 
-func newFrontDoor(s frontSettings, entries routing.Entries, tokens handler.TokenVerifier, log *slog.Logger) *frontDoor {
+func newFrontDoor(s frontSettings, entries routing.Entries, tokens identity.TokenVerifier, log *slog.Logger) *frontDoor {
 	f := &frontDoor{entries: entries, tokens: tokens, cells: map[string]*httputil.ReverseProxy{}, log: log}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: 50 * time.Second, DisableCompression: true}
 	for cell, base := range s.Cells {

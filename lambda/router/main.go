@@ -27,6 +27,7 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/routing"
 )
@@ -41,7 +42,7 @@ func main() {
 		log.Error("router does not start", "err", err.Error())
 		os.Exit(1)
 	}
-	lambda.Start(gateway)
+	lambda.Start(handler.Lambda(gateway))
 }
 
 func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
@@ -91,7 +92,11 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return handler.NewGateway(engine, env.Claim, log), nil
+	callers, err := identity.NewClaims(env.Claim)
+	if err != nil {
+		return nil, err
+	}
+	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: callers, Log: log, Stream: env.Stream}), nil
 }
 
 // openDirectory opens the directory and, where the table that is read is one, the replica of it. Reading an

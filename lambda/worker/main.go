@@ -21,5 +21,5 @@ func main() {
 		log.Error("worker does not start", "err", err)
 		os.Exit(1)
 	}
-	lambda.Start(handler.NewWorker(service, log))
+	lambda.Start(handler.Lambda(handler.NewWorker(service, log)))
 }

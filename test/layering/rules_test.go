@@ -21,6 +21,8 @@ var levels = map[string]level{
 	"internal/fleet":     domain,
 	"internal/directory": domain,
 	"internal/routing":   domain,
+	"internal/awsevent":  domain,
+	"internal/identity":  domain,
 	"internal/dircache":  domain,
 	"internal/telemetry": domain,
 	"internal/snapshot":  domain,

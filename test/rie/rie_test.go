@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/handler/handlertest"
 	"cellwall.dev/cellwall/internal/routing"
-	"cellwall.dev/cellwall/internal/routing/httpapi"
 )
 
 // event is a request as an HTTP API with a JWT authorizer hands it over.
@@ -102,7 +102,7 @@ func (c *testCell) send(t *testing.T, claims, method, path, body string) *routin
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("router's emulator answered %d %s, %v\n%s", status, answer, err, c.router.output)
 	}
-	resp, err := httpapi.ParseResponse(answer)
+	resp, err := awsevent.ParseAnswer(answer)
 	if err != nil {
 		t.Fatalf("router answered %s: %v\n%s", answer, err, c.router.output)
 	}
