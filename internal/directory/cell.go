@@ -24,6 +24,7 @@ type Cell struct {
 	ShardCapacity Rate      `json:"shardCapacity,omitempty"` // that a load test measured for one shard; needed where tenants are pinned for their state
 	Headroom      int       `json:"headroom"`                // per cent of the capacities that is kept free, 0 to 90
 	Topology      uint64    `json:"topology,omitempty"`      // version that new tenants get; 0 until one is published
+	Drained       []Drain   `json:"drained,omitempty"`       // shards that routers are to choose last, by id
 	Updated       time.Time `json:"updated"`                 // of the last change by hand
 	Did           string    `json:"did,omitempty"`           // what that change was
 

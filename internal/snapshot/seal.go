@@ -124,7 +124,7 @@ func aead(key Secret) (cipher.AEAD, error) {
 type Want struct {
 	Cell  string
 	Above uint64        // the generation that is held; 0 when none is
-	Now   time.Time     // against snapshots from the future, and old ones
+	Now   time.Time     // against snapshots from the future, and old ones; zero: of any time
 	Age   time.Duration // from which it is refused; 0: never
 }
 
@@ -166,7 +166,7 @@ func Open(ctx context.Context, with Opener, sealed []byte, want Want) (*Snapshot
 		return fail(err)
 	case s.Cell != p.Cell || s.Generation != p.Generation:
 		return fail(fmt.Errorf("%w: inside it is generation %d of cell %q, and outside %d of %q", ErrMalformed, s.Generation, s.Cell, p.Generation, p.Cell))
-	case s.Taken.After(want.Now.Add(MaxSkew)):
+	case !want.Now.IsZero() && s.Taken.After(want.Now.Add(MaxSkew)):
 		return fail(fmt.Errorf("%w: it was taken at %s, and here it is %s", ErrFuture, s.Taken.Format(time.RFC3339), want.Now.UTC().Format(time.RFC3339)))
 	case want.Age > 0 && want.Now.Sub(s.Taken) > want.Age:
 		return fail(fmt.Errorf("%w: it was taken at %s, and %v is the most", ErrTooOld, s.Taken.Format(time.RFC3339), want.Age))
