@@ -10,42 +10,85 @@ import (
 	"cellwall.dev/cellwall/internal/routing"
 )
 
-// read asks for the tenant's entry, for as long as one look-up may take.
-func (c *Cache) read(ctx context.Context, from Directory, tenant string) (directory.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.config.LookUp)
+// source is a directory and the gates before it: one for those who can do without, one for those who cannot.
+type source struct {
+	directory      Directory
+	spare, needing gate
+}
+
+func (c *Cache) newSource(d Directory) *source {
+	return &source{directory: d, spare: gate{spread: c.spread}, needing: gate{spread: c.spread}}
+}
+
+// asking is one look-up of one tenant.
+type asking struct {
+	*Cache
+	tenant string
+	limit  time.Duration // for each source
+	needed bool          // nothing is known that would do
+}
+
+// read asks a source for the tenant's entry.
+func (a asking) read(ctx context.Context, from *source) (directory.Entry, error) {
+	mine, other := &from.spare, &from.needing
+	if a.needed {
+		mine, other = other, mine
+	}
+	probe, err := mine.enter(a.now())
+	if err != nil {
+		return directory.Entry{}, err
+	}
+	try, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
-	return from.Get(ctx, tenant)
+	entry, err := from.directory.Get(try, a.tenant)
+	if err == nil && (entry.Tenant != a.tenant || entry.Epoch == 0) {
+		err = fmt.Errorf("asked for tenant %q, got epoch %d of %q", a.tenant, entry.Epoch, entry.Tenant)
+	}
+	switch {
+	case answered(err):
+		mine.answered()
+		other.answered()
+	case ctx.Err() != nil:
+		mine.left(probe)
+	default:
+		mine.failed(a.now(), probe, err)
+		// One that was not waited for may be slow and no more, which whoever needs it can wait for.
+		if a.limit == a.config.LookUp || !errors.Is(err, context.DeadlineExceeded) {
+			other.failed(a.now(), false, err)
+		}
+	}
+	return entry, err
 }
 
 // answered says whether a directory answered, if only that it does not know the tenant.
 func answered(err error) bool { return err == nil || errors.Is(err, directory.ErrNotFound) }
 
 // first reads the tenant's entry from what is nearest and may be believed.
-func (c *Cache) first(ctx context.Context, tenant string) (routing.Known, error) {
-	if c.config.Replica == nil {
-		return c.home(ctx, tenant)
+func (a asking) first(ctx context.Context) (routing.Known, error) {
+	if a.replica == nil {
+		return a.fromHome(ctx)
 	}
-	near, err := c.nearby(ctx, tenant)
-	if err == nil && near.Cell == c.config.Cell && near.State != directory.Placing && near.State != directory.Moving {
+	near, err := a.nearby(ctx)
+	if err == nil && (a.config.Cell == "" || near.Cell == a.config.Cell) && near.State != directory.Placing && near.State != directory.Moving {
 		return near, nil
 	}
-	k, homeErr := c.confirm(ctx, tenant, func() (routing.Known, error) { return near, err })
+	k, err := a.confirmed(ctx, func() (routing.Known, error) { return near, err })
 	k.ReplicaErr = near.ReplicaErr
-	return k, homeErr
+	return k, err
 }
 
 // anew reads the entry after a shard refused its tenant, which a replica may learn too late. While the home
 // region does not answer, the replica is asked again: it may know by then.
-func (c *Cache) anew(ctx context.Context, tenant string) (routing.Known, error) {
-	if c.config.Replica == nil {
-		return c.home(ctx, tenant)
+func (a asking) anew(ctx context.Context) (routing.Known, error) {
+	if a.replica == nil {
+		return a.fromHome(ctx)
 	}
-	return c.confirm(ctx, tenant, func() (routing.Known, error) { return c.nearby(ctx, tenant) })
+	return a.confirmed(ctx, func() (routing.Known, error) { return a.nearby(ctx) })
 }
 
-// home asks the directory itself.
-func (c *Cache) home(ctx context.Context, tenant string) (routing.Known, error) {
-	entry, err := c.read(ctx, c.config.Directory, tenant)
+// fromHome asks the directory itself.
+func (a asking) fromHome(ctx context.Context) (routing.Known, error) {
+	entry, err := a.read(ctx, a.home)
 	k := routing.Known{Entry: entry}
 	if !answered(err) {
 		k.HomeErr = err
@@ -54,8 +97,8 @@ func (c *Cache) home(ctx context.Context, tenant string) (routing.Known, error) 
 }
 
 // nearby asks the replica.
-func (c *Cache) nearby(ctx context.Context, tenant string) (routing.Known, error) {
-	entry, err := c.read(ctx, c.config.Replica, tenant)
+func (a asking) nearby(ctx context.Context) (routing.Known, error) {
+	entry, err := a.read(ctx, a.replica)
 	k := routing.Known{Entry: entry, Stale: true}
 	if !answered(err) {
 		k.ReplicaErr = err
@@ -63,9 +106,9 @@ func (c *Cache) nearby(ctx context.Context, tenant string) (routing.Known, error
 	return k, err
 }
 
-// confirm asks the home region, and settles for something else when that does not answer.
-func (c *Cache) confirm(ctx context.Context, tenant string, otherwise func() (routing.Known, error)) (routing.Known, error) {
-	k, err := c.home(ctx, tenant)
+// confirmed asks the home region, and settles for something else when that does not answer.
+func (a asking) confirmed(ctx context.Context, otherwise func() (routing.Known, error)) (routing.Known, error) {
+	k, err := a.fromHome(ctx)
 	if answered(err) {
 		return k, err
 	}

@@ -104,7 +104,7 @@ func TestReplicaFirst(t *testing.T) {
 		"placing":                       {near: []directory.Entry{placing}, home: []directory.Entry{placing}, status: 503, nearLooks: 1, homeLooks: 1},
 		"placing, home down":            {near: []directory.Entry{placing}, homeDown: down, status: 503, stale: true, nearLooks: 1, homeLooks: 1, homeErr: true},
 		"moved, a write":                {near: []directory.Entry{moving}, home: []directory.Entry{active}, shards: held, method: "PUT", status: 200, nearLooks: 1, homeLooks: 1},
-		"moving, a write, home down":    {near: []directory.Entry{moving}, homeDown: down, method: "PUT", status: 503, stale: true, nearLooks: 1, homeLooks: 1, homeErr: true},
+		"moving, a write, home down":    {near: []directory.Entry{moving}, homeDown: down, method: "PUT", status: 503, stale: true, nearLooks: 4, homeLooks: 3, homeErr: true},
 		"refused by the shard, moved":   {near: []directory.Entry{active}, home: []directory.Entry{moved}, shards: heldAfter, method: "POST", status: 200, nearLooks: 1, homeLooks: 1},
 		"refused by the shard, gone":    {near: []directory.Entry{active}, home: []directory.Entry{gone}, shards: heldAfter, status: 404, nearLooks: 1, homeLooks: 1},
 		"refused by the shard, no news": {near: []directory.Entry{active}, home: []directory.Entry{active}, shards: heldAfter, status: 503, nearLooks: 1, homeLooks: 1},
