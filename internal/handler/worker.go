@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // Worker is a Lambda function that serves an http.Handler, both to the router, which invokes it with
@@ -23,12 +23,29 @@ import (
 // github.com/aws/aws-lambda-go where no answer is to be a stream.
 type Worker struct {
 	service http.Handler
+	jobs    *shardkit.Consumer
 	log     *slog.Logger
 }
 
-// NewWorker returns the function. It ends a request's context at the router's deadline.
+// NewWorker returns the function of a service that gives no job back to its cell.
 func NewWorker(service http.Handler, log *slog.Logger) *Worker {
-	return &Worker{UntilDeadline(service), log}
+	w, _ := NewConsumer(shardkit.Consumption{Service: service, Log: log}) // fails without a service only
+	return w
+}
+
+// NewConsumer returns the function. It ends a request's context at the router's deadline.
+func NewConsumer(c shardkit.Consumption) (*Worker, error) {
+	if c.Service != nil {
+		c.Service = UntilDeadline(c.Service)
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	jobs, err := shardkit.NewConsumer(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{c.Service, jobs, c.Log}, nil
 }
 
 // Answer answers one event: a request that allows it with a stream, if the service flushes its answer or makes a
@@ -95,41 +112,12 @@ func (w *Worker) consume(ctx context.Context, batch events.SQSEvent) events.SQSE
 	}
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	for _, record := range batch.Records {
-		if err := w.job(ctx, record.Body); err != nil {
+		if err := w.jobs.Do(ctx, []byte(record.Body)); err != nil {
 			w.log.Error("job failed", "message", record.MessageId, "err", err)
 			out.BatchItemFailures = append(out.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: record.MessageId})
 		}
 	}
 	return out
-}
-
-func (w *Worker) job(ctx context.Context, message string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	job, err := routing.ParseJob([]byte(message))
-	if err != nil {
-		return err
-	}
-	switch resp := w.serve(ctx, job.Request()); {
-	case resp.Status >= 200 && resp.Status <= 299:
-		return nil
-	case final(resp.Status):
-		w.log.Error("job refused for good", "job", job.ID, "tenant", job.Tenant, "method", job.Method, "path", job.Path, "status", resp.Status)
-		return nil
-	default:
-		return fmt.Errorf("job %s: service answered %d", job.ID, resp.Status)
-	}
-}
-
-// final says whether a refusal of a job is the service's last word: it would be the same at the next
-// delivery. Those that speak of the moment or of the place, and not of the job, are not.
-func final(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	}
-	return status >= 400 && status <= 499
 }
 
 // serve asks the service as if the request had come over HTTP.

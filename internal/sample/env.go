@@ -10,11 +10,19 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
 	"cellwall.dev/cellwall/internal/adapter/itemhttp"
+	"cellwall.dev/cellwall/internal/adapter/shardqueue"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
+
+// Parts are the service, and what becomes of the jobs of its shard's queue that it does not do.
+type Parts struct {
+	Service              http.Handler
+	Dispatch, DeadLetter shardkit.Dispatch // nil for none
+}
 
 // FromEnvironment returns the service as the environment describes it:
 //
@@ -25,17 +33,31 @@ import (
 //	CELLWALL_STORE_URL       or the address of a store that speaks the protocol of itemhttp, for both
 //	CELLWALL_STORE_TOKEN     bearer token for it
 //	CELLWALL_ROUTER_SECRET   what the router must send in cellwall-secret; unset: the network decides
+//	CELLWALL_DISPATCH_QUEUE  name of the cell's SQS queue from which the router places jobs; unset: a job of a
+//	                         tenant that is not here fails, and messages are refused
+//	CELLWALL_DEAD_QUEUE      name of the SQS queue for jobs that find no shard; unset: they fail
 //	CELLWALL_SAMPLE_POISON   1: POST /poison ends the process
 //
 // A shard without a table of its own has whom it holds in CELLWALL_TABLE, under its id. Without a table
 // and a store's address nothing can say whom the shard holds: then everybody is served, for any shard
 // when CELLWALL_SHARD is not set, and what is stored is kept in memory, both of which it logs.
-func FromEnvironment(ctx context.Context, getenv func(string) string) (http.Handler, error) {
+func FromEnvironment(ctx context.Context, getenv func(string) string) (*Parts, error) {
 	items, err := itemsFrom(ctx, getenv)
 	if err != nil {
 		return nil, err
 	}
-	c := Config{Items: items, Shard: getenv("CELLWALL_SHARD"), Secret: getenv("CELLWALL_ROUTER_SECRET")}
+	var p Parts
+	for name, to := range map[string]*shardkit.Dispatch{"CELLWALL_DISPATCH_QUEUE": &p.Dispatch, "CELLWALL_DEAD_QUEUE": &p.DeadLetter} {
+		if queue := getenv(name); queue != "" {
+			aws, err := config.LoadDefaultConfig(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("%s: load the AWS configuration: %w", name, err)
+			}
+			// The client's own repetitions are welcome: a job that is there twice takes effect once.
+			*to = shardqueue.NewJobs(sqs.NewFromConfig(aws), queue).Put
+		}
+	}
+	c := Config{Items: items, Shard: getenv("CELLWALL_SHARD"), Secret: getenv("CELLWALL_ROUTER_SECRET"), Dispatch: p.Dispatch}
 	switch poison := getenv("CELLWALL_SAMPLE_POISON"); poison {
 	case "", "0":
 	case "1":
@@ -46,7 +68,8 @@ func FromEnvironment(ctx context.Context, getenv func(string) string) (http.Hand
 	default:
 		return nil, fmt.Errorf("CELLWALL_SAMPLE_POISON is %q: want 1 or nothing", poison)
 	}
-	return New(c)
+	p.Service, err = New(c)
+	return &p, err
 }
 
 func itemsFrom(ctx context.Context, getenv func(string) string) (shardkit.Items, error) {

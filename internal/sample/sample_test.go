@@ -229,12 +229,17 @@ func TestFromEnvironment(t *testing.T) {
 	slog.SetDefault(quiet())
 	for _, good := range [][]string{
 		{}, {"CELLWALL_SAMPLE_POISON", "0"}, {"CELLWALL_SAMPLE_POISON", "1"}, {"CELLWALL_SHARD", "s01"},
+		{"CELLWALL_DISPATCH_QUEUE", "orders-eu-1-dispatch"}, {"CELLWALL_DEAD_QUEUE", "orders-eu-1-dead"},
 		{"CELLWALL_TABLE", "orders", "CELLWALL_SHARD", "s01"}, {"CELLWALL_SHARD_TABLE", "orders", "CELLWALL_SHARD", "s01"},
 		{"CELLWALL_TABLE", "orders", "CELLWALL_SHARD_TABLE", "own", "CELLWALL_SHARD", "s01"},
 		{"CELLWALL_STORE_URL", "http://127.0.0.1:1", "CELLWALL_CELL", "eu-1", "CELLWALL_SHARD", "s01"},
 	} {
-		if _, err := FromEnvironment(t.Context(), env(good...)); err != nil {
-			t.Errorf("%v: %v", good, err)
+		p, err := FromEnvironment(t.Context(), env(good...))
+		if err != nil || p.Service == nil {
+			t.Fatalf("%v: %v", good, err)
+		}
+		if (p.Dispatch != nil) != slices.Contains(good, "CELLWALL_DISPATCH_QUEUE") || (p.DeadLetter != nil) != slices.Contains(good, "CELLWALL_DEAD_QUEUE") {
+			t.Errorf("%v: dispatches %t, has dead letters %t", good, p.Dispatch != nil, p.DeadLetter != nil)
 		}
 	}
 	for _, bad := range [][]string{

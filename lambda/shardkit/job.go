@@ -115,11 +115,11 @@ func (j Job) check() error {
 	case !validTenant(j.Tenant), j.From != "" && !validTenant(j.From):
 		return fmt.Errorf("%w: a tenant's id is 1 to 128 bytes of UTF-8", ErrJob)
 	case !validMethod(j.Method):
-		return fmt.Errorf("%w: its method is not 1 to 32 upper-case letters", ErrJob)
+		return fmt.Errorf("%w: its method is not 1 to 32 upper-case letters and hyphens", ErrJob)
 	case !validPath(j.Path, j.Query):
 		return fmt.Errorf("%w: its path is not one that begins with a single /, percent-encoded, or it or its query is longer than 8 KiB", ErrJob)
 	case j.Key != "" && !validIdempotencyKey(j.Key):
-		return fmt.Errorf("%w: its idempotency key is not 1 to 255 bytes of printable ASCII", ErrJob)
+		return fmt.Errorf("%w: its idempotency key is not 1 to 257 bytes of printable ASCII", ErrJob)
 	case j.Dispatches < 0 || j.Dispatches > 1<<20:
 		return fmt.Errorf("%w: dispatched %d times", ErrJob, j.Dispatches)
 	}
@@ -143,7 +143,7 @@ func validPath(path, query string) bool {
 
 func validMethod(method string) bool {
 	for i := range len(method) {
-		if method[i] < 'A' || method[i] > 'Z' {
+		if c := method[i]; (c < 'A' || c > 'Z') && c != '-' {
 			return false
 		}
 	}

@@ -24,9 +24,9 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	service, err := sample.FromEnvironment(ctx, os.Getenv)
+	p, err := sample.FromEnvironment(ctx, os.Getenv)
 	if err != nil {
 		return err
 	}
-	return sample.Serve(ctx, os.Getenv, handler.UntilDeadline(service), func(addr net.Addr) { slog.Info("worker listens", "address", addr.String()) })
+	return sample.Serve(ctx, os.Getenv, handler.UntilDeadline(p.Service), func(addr net.Addr) { slog.Info("worker listens", "address", addr.String()) })
 }

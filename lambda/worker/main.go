@@ -11,15 +11,26 @@ import (
 
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/sample"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	slog.SetDefault(log)
-	service, err := sample.FromEnvironment(context.Background(), os.Getenv)
+	worker, err := build(log)
 	if err != nil {
 		log.Error("worker does not start", "err", err)
 		os.Exit(1)
 	}
-	lambda.Start(handler.Lambda(handler.NewWorker(service, log)))
+	lambda.Start(handler.Lambda(worker))
+}
+
+func build(log *slog.Logger) (*handler.Worker, error) {
+	p, err := sample.FromEnvironment(context.Background(), os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return handler.NewConsumer(shardkit.Consumption{
+		Service: p.Service, Secret: os.Getenv("CELLWALL_ROUTER_SECRET"), Dispatch: p.Dispatch, DeadLetter: p.DeadLetter, Log: log,
+	})
 }

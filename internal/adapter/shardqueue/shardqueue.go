@@ -1,4 +1,5 @@
-// Package shardqueue puts requests into a shard's SQS queue, where they wait as jobs.
+// Package shardqueue puts requests into a shard's SQS queue, where they wait as jobs, and the jobs that a shard
+// gives back or sends into its cell's.
 package shardqueue
 
 import (
@@ -9,18 +10,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/routing"
 )
-
-// maxMessage is the largest message of a queue, in bytes (SQS quotas, message size).
-const maxMessage = 1 << 20
 
 // Client is the part of *sqs.Client that is needed. It must not repeat SendMessage by itself: make it
 // with the options of Once.
@@ -35,16 +31,13 @@ func Once(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Transport is a routing.Transport. It asks SQS once for each queue's address.
 type Transport struct {
-	client Client
-	queue  func(shard string) string
-
-	mu        sync.Mutex
-	addresses map[string]string
+	sender
+	queue func(shard string) string
 }
 
 // New returns a transport. queue gives the name of a shard's queue.
 func New(client Client, queue func(shard string) string) *Transport {
-	return &Transport{client: client, queue: queue, addresses: map[string]string{}}
+	return &Transport{sender{client: client}, queue}
 }
 
 // Send implements routing.Transport: the answer is 202 with the job's id as soon as SQS has the message.
@@ -52,22 +45,15 @@ func New(client Client, queue func(shard string) string) *Transport {
 // "Amazon SQS fair queues").
 func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
 	job := routing.NewJob(rand.Text(), call, req)
-	message, err := json.Marshal(job)
-	if err != nil {
-		return nil, fmt.Errorf("%w: write the job: %w", routing.ErrNotSent, err)
+	message, err := job.Encode()
+	switch {
+	case errors.Is(err, routing.ErrTooLarge):
+		return nil, err
+	case err != nil: // no shard would read it
+		return routing.Problem(http.StatusBadRequest, "the request cannot wait in a queue: its path is too long, or its Idempotency-Key is none"), nil
 	}
-	if len(message) > maxMessage {
-		return nil, fmt.Errorf("%w: a message of %d bytes, and a queue takes %d", routing.ErrTooLarge, len(message), maxMessage)
-	}
-	address, err := t.address(ctx, call.Shard)
-	if err != nil {
-		return nil, fmt.Errorf("queue of shard %s: %w: %w", call.Shard, routing.ErrNotSent, err)
-	}
-	_, err = t.client.SendMessage(ctx, &sqs.SendMessageInput{
-		QueueUrl: &address, MessageBody: aws.String(string(message)), MessageGroupId: aws.String(names.Tenant(call.Tenant)),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("queue of shard %s: %w", call.Shard, classify(err))
+	if err := t.send(ctx, t.queue(call.Shard), call.Tenant, message); err != nil {
+		return nil, fmt.Errorf("queue of shard %s: %w", call.Shard, err)
 	}
 	// A struct of one string always encodes.
 	body, _ := json.Marshal(struct {
@@ -78,27 +64,12 @@ func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Re
 	}, nil
 }
 
-// address returns a queue's URL, which does not change while the queue exists.
-func (t *Transport) address(ctx context.Context, shard string) (string, error) {
-	t.mu.Lock()
-	address, ok := t.addresses[shard]
-	t.mu.Unlock()
-	if ok {
-		return address, nil
-	}
-	out, err := t.client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String(t.queue(shard))})
-	if err != nil {
-		return "", fmt.Errorf("find the queue: %w", err)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.addresses[shard] = aws.ToString(out.QueueUrl)
-	return t.addresses[shard], nil
-}
-
 // classify says of a failed SendMessage whether the message may be in the queue. An answer in the 400s
 // is a refusal; one in the 500s, or a broken connection, leaves it open.
 func classify(err error) error {
+	if err == nil {
+		return nil
+	}
 	var answer *awshttp.ResponseError
 	if errors.As(err, &answer) && answer.HTTPStatusCode()/100 == 4 {
 		return fmt.Errorf("%w: %w", routing.ErrNotSent, err)

@@ -19,6 +19,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // queues is SQS's API over HTTP, behind the real SDK client.
@@ -158,7 +159,7 @@ func TestUnknownQueueIsNotSent(t *testing.T) {
 func TestTooLargeIsNotSent(t *testing.T) {
 	q := &queues{}
 	large := *post
-	large.Body = make([]byte, maxMessage*3/4)
+	large.Body = make([]byte, routing.MaxJob*3/4)
 	if _, err := transport(t, q).Send(t.Context(), call, &large); !errors.Is(err, routing.ErrTooLarge) || q.sent() > 0 {
 		t.Errorf("%v, %d messages", err, q.sent())
 	}
@@ -180,5 +181,48 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 	if n := q.sent(); n != 16 {
 		t.Errorf("%d messages", n)
+	}
+}
+
+// TestWhatNoShardReadsIsRefused: by its sender's fault, at once, and not by each delivery.
+func TestWhatNoShardReadsIsRefused(t *testing.T) {
+	q := &queues{}
+	for name, value := range map[string]string{"Idempotency-Key": strings.Repeat("k", 258)} {
+		bad := *post
+		bad.Header = http.Header{name: {value}}
+		if resp, err := transport(t, q).Send(t.Context(), call, &bad); err != nil || resp.Status != 400 || q.sent() > 0 {
+			t.Errorf("%s: %+v, %v, %d messages", name, resp, err, q.sent())
+		}
+	}
+	bad := *post
+	bad.Path = "/" + strings.Repeat("x", 8<<10)
+	if resp, err := transport(t, q).Send(t.Context(), call, &bad); err != nil || resp.Status != 400 || q.sent() > 0 {
+		t.Errorf("long path: %+v, %v, %d messages", resp, err, q.sent())
+	}
+}
+
+// TestJobs puts what a shard gives back into the cell's queue, as it is.
+func TestJobs(t *testing.T) {
+	q := &queues{}
+	jobs := NewJobs(transport(t, q).client, "orders-eu-1-dispatch")
+	job := shardkit.Job{ID: "j1", Tenant: "Ärzte", Epoch: 3, Dispatches: 2, Message: shardkit.Message{Method: "POST", Path: "/jobs/1"}}
+	for range 2 {
+		if err := jobs.Put(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := q.messages[1]
+	if got["QueueUrl"] != "https://sqs.example.com/111111111111/orders-eu-1-dispatch" || got["MessageGroupId"] != names.Tenant("Ärzte") || q.lookups != 1 {
+		t.Errorf("sent %v after %d look-ups", got, q.lookups)
+	}
+	if back, err := shardkit.ParseJob([]byte(got["MessageBody"].(string))); err != nil || cmp.Diff(job, back) != "" {
+		t.Errorf("sent %+v, %v", back, err)
+	}
+	q.refuse = func(w http.ResponseWriter) { fault(w, 403, "com.amazonaws.sqs#AccessDeniedException") }
+	gone := NewJobs(jobs.client, "orders-eu-1-gone-work")
+	bad := job
+	bad.ID = ""
+	if jobs.Put(t.Context(), job) == nil || gone.Put(t.Context(), job) == nil || !errors.Is(gone.Put(t.Context(), bad), shardkit.ErrJob) {
+		t.Error("what was not sent is said to be")
 	}
 }
