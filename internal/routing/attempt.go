@@ -47,12 +47,12 @@ func (s *serving) try(ctx context.Context, entry directory.Entry, shard string, 
 	req.Stream = req.Stream && !s.route.fanout
 	tell(header, call, w.deadline)
 
-	s.config.Health.Begin(shard)
+	s.health().Begin(shard)
 	start := s.config.Now()
 	a := s.send(w.ctx, call, &req)
 	took := s.config.Now().Sub(start)
 	result := s.result(ctx, w, &a)
-	s.config.Health.End(shard, result, took)
+	s.health().End(shard, result, took)
 	if s.config.Poison != nil {
 		switch result {
 		case health.Answered, health.Failed, health.TimedOut:

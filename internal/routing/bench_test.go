@@ -17,7 +17,7 @@ func BenchmarkDecision(b *testing.B) {
 				c.State = StateHome
 			}
 			e := newEngine(b, c)
-			s := serving{Engine: e, out: Outcome{Tenant: tenant}, req: get("/orders/42"), repeatable: true, key: "42"}
+			s := serving{Engine: e, out: Outcome{Tenant: tenant}, req: get("/orders/42"), route: e.routes[0], repeatable: true, key: "42"}
 			b.ReportAllocs()
 			for b.Loop() {
 				s.looks = 0

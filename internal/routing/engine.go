@@ -39,9 +39,12 @@ type Config struct {
 	// A request is repeated once at most, and Budget is not asked.
 	Single bool
 
-	// Who is healthy, and how much is let through. Of these, nil is a new record, the usual budget (20 % of the
-	// requests under way, at least 3), and no limit.
-	Health  *health.Tracker
+	// Health is the record of the shards by way (Route.Via), for a shard whose slice throttles has a queue as good
+	// as ever; one that is missing is made.
+	Health map[string]*health.Tracker
+
+	// How much is let through. Of these, nil is the usual budget (20 % of the requests under way, at least 3), and
+	// no limit.
 	Budget  *limit.Budget
 	Tenants *limit.Tenants // of one tenant
 	Shed    *limit.Shed    // of the whole router
@@ -160,8 +163,12 @@ func (c Config) complete() Config {
 	if c.Observe == nil {
 		c.Observe = func(Outcome) {}
 	}
-	if c.Health == nil {
-		c.Health = health.New(health.Config{Now: c.Now, Pick: c.Pick, Lambda: c.Single})
+	given := c.Health
+	c.Health = map[string]*health.Tracker{}
+	for via := range c.Transports {
+		if c.Health[via] = given[via]; c.Health[via] == nil {
+			c.Health[via] = health.New(health.Config{Now: c.Now, Pick: c.Pick, Lambda: c.Single, Queue: via == ViaQueue})
+		}
 	}
 	if c.Budget == nil {
 		c.Budget = limit.NewBudget(budgetRatio, budgetFloor)

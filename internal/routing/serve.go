@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing/health"
 )
 
 func (s *serving) serve(ctx context.Context) (resp *Response) {
@@ -120,7 +121,7 @@ func (s *serving) order(ctx context.Context, entry directory.Entry) ([]string, *
 	case s.config.State == StateHome:
 		return append(s.members[:0], home(s.out.Tenant, s.key, members)), nil
 	}
-	return s.config.Health.Order(s.members[:0], members, s.repeatable), nil
+	return s.health().Order(s.members[:0], members, s.repeatable), nil
 }
 
 // place returns the members of the entry's subset, at least one, which nobody may change.
@@ -136,3 +137,6 @@ func (s *serving) place(ctx context.Context, entry directory.Entry) ([]string, *
 	}
 	return members, nil
 }
+
+// health is what is known of the shards by the request's way.
+func (s *serving) health() *health.Tracker { return s.config.Health[s.route.via] }
