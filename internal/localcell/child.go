@@ -40,6 +40,7 @@ const (
 	childReady    childState = "ready"    // has answered since it started
 	childWaiting  childState = "waiting"  // died; comes back after its back-off
 	childHeld     childState = "held"     // broken on purpose
+	childFrozen   childState = "frozen"   // was ready, and is stopped on purpose
 	childStopped  childState = "stopped"  // the cell is going down
 )
 
@@ -371,6 +372,9 @@ func (c *child) status() ProcessStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := ProcessStatus{Name: c.name, State: string(c.state), PID: c.process.PID, Start: c.process.Start, Starts: c.starts}
+	if c.frozen && c.state == childReady {
+		s.State = string(childFrozen)
+	}
 	if !c.until.IsZero() {
 		until := c.until.UTC()
 		s.HeldUntil = &until

@@ -13,7 +13,7 @@ import (
 )
 
 // gateSuffix follows a shard's name in that of its gate.
-const gateSuffix = " gate"
+const gateSuffix = ".gate"
 
 // door is where the router finds a shard: its worker, or while that is broken in a way that a signal does not
 // bring about, a gate before the worker, which then listens elsewhere.

@@ -43,11 +43,11 @@ func TestMain(m *testing.M) {
 // process is what cellwall's hidden commands do, and without arguments the sample worker.
 func process(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		service, err := sample.FromEnvironment(ctx, os.Getenv)
+		parts, err := sample.FromEnvironment(ctx, os.Getenv)
 		if err != nil {
 			return err
 		}
-		return sample.Serve(ctx, os.Getenv, service, func(net.Addr) {})
+		return sample.Serve(ctx, os.Getenv, parts.Service, func(net.Addr) {})
 	}
 	d, err := NewDir(args[2])
 	if err != nil {

@@ -14,6 +14,9 @@ import (
 // breakFor is how long traffic has a shard broken at most; it lets the shard come back before that.
 const breakFor = maxHold
 
+// askLimit is for a question to the directory that an operator waits for. The store may be hung on purpose.
+const askLimit = 10 * time.Second
+
 // ErrTenants means that the cell does not have the tenants that were asked for.
 var ErrTenants = errors.New("not enough tenants")
 
@@ -46,6 +49,8 @@ func (d Dir) residence(ctx context.Context, r *Running) (*directory.Residence, e
 
 // Entry is what the directory of the running cells has of a tenant.
 func (d Dir) Entry(ctx context.Context, r *Running, tenant string) (directory.Entry, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askLimit, errors.New("the store does not answer"))
+	defer cancel()
 	store, err := d.residence(ctx, r)
 	if err != nil {
 		return directory.Entry{}, err

@@ -59,7 +59,7 @@ func (r *Running) Names() []string {
 // ProcessStatus is one process of the cell.
 type ProcessStatus struct {
 	Name      string     `json:"name"`  // store, issuer, router, or a shard's id; with several cells CELL/ before what is of one
-	State     string     `json:"state"` // starting, ready, waiting, held or stopped
+	State     string     `json:"state"` // starting, ready, waiting, held, frozen or stopped
 	PID       int        `json:"pid,omitempty"`
 	Start     string     `json:"start,omitempty"`     // tells the process from a later one with its pid
 	Address   string     `json:"address,omitempty"`   // of a worker
