@@ -115,45 +115,47 @@ func TestReplicaFirst(t *testing.T) {
 		"nothing is known anywhere": {nearDown: down, homeDown: down, status: 503, stale: true, nearLooks: 1, homeLooks: 1, nearErr: true, homeErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			place := func(entries []directory.Entry, down error) *region {
-				r := &region{fixed: fixed{}, published: published{1: topology(1, eight...)}, down: down}
-				for _, e := range entries {
-					r.fixed["acme"] = e
+			synctest.Test(t, func(t *testing.T) {
+				place := func(entries []directory.Entry, down error) *region {
+					r := &region{fixed: fixed{}, published: published{1: topology(1, eight...)}, down: down}
+					for _, e := range entries {
+						r.fixed["acme"] = e
+					}
+					return r
 				}
-				return r
-			}
-			near, home := place(test.near, test.nearDown), place(test.home, test.homeDown)
+				near, home := place(test.near, test.nearDown), place(test.home, test.homeDown)
 
-			shards := test.shards
-			if shards == nil {
-				shards = func(context.Context, routing.Call, *routing.Request) (*routing.Response, error) {
-					t.Error("a shard was asked")
-					return ok(""), nil
+				shards := test.shards
+				if shards == nil {
+					shards = func(context.Context, routing.Call, *routing.Request) (*routing.Response, error) {
+						t.Error("a shard was asked")
+						return ok(""), nil
+					}
 				}
-			}
-			c := testConfig(newCache(t, dircache.Config{Directory: home, Replica: near}), shards)
-			var seen routing.Outcome
-			c.Observe = func(o routing.Outcome) { seen = o }
-			req := get("/x")
-			if test.method != "" {
-				req.Method = test.method
-			}
-			resp := newEngine(t, c).Serve(t.Context(), "acme", req)
-			if resp.Status != test.status || seen.Status != test.status {
-				t.Errorf("status %d, want %d: %s", resp.Status, test.status, resp.Body)
-			}
-			if test.status != 200 {
-				wantProblem(t, resp, test.status)
-			}
-			if seen.Stale != test.stale {
-				t.Errorf("may be stale: %t, want %t", seen.Stale, test.stale)
-			}
-			if near.looks != test.nearLooks || home.looks != test.homeLooks {
-				t.Errorf("%d looks at the replica and %d at home, want %d and %d", near.looks, home.looks, test.nearLooks, test.homeLooks)
-			}
-			if (seen.ReplicaErr != nil) != test.nearErr || (seen.HomeErr != nil) != test.homeErr {
-				t.Errorf("operators are told of the replica: %v, of home: %v", seen.ReplicaErr, seen.HomeErr)
-			}
+				c := testConfig(newCache(t, dircache.Config{Directory: home, Replica: near}), shards)
+				var seen routing.Outcome
+				c.Observe = func(o routing.Outcome) { seen = o }
+				req := get("/x")
+				if test.method != "" {
+					req.Method = test.method
+				}
+				resp := newEngine(t, c).Serve(t.Context(), "acme", req)
+				if resp.Status != test.status || seen.Status != test.status {
+					t.Errorf("status %d, want %d: %s", resp.Status, test.status, resp.Body)
+				}
+				if test.status != 200 {
+					wantProblem(t, resp, test.status)
+				}
+				if seen.Stale != test.stale {
+					t.Errorf("may be stale: %t, want %t", seen.Stale, test.stale)
+				}
+				if near.looks != test.nearLooks || home.looks != test.homeLooks {
+					t.Errorf("%d looks at the replica and %d at home, want %d and %d", near.looks, home.looks, test.nearLooks, test.homeLooks)
+				}
+				if (seen.ReplicaErr != nil) != test.nearErr || (seen.HomeErr != nil) != test.homeErr {
+					t.Errorf("operators are told of the replica: %v, of home: %v", seen.ReplicaErr, seen.HomeErr)
+				}
+			})
 		})
 	}
 }

@@ -62,7 +62,7 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home}
+	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home, Single: true}
 	if near != nil {
 		topologies = dircache.Topologies(near, home, dircache.LookUp)
 		entryConfig.Replica = near
