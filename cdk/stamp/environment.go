@@ -22,12 +22,17 @@ const firstKeyVersion = "1"
 // tenants it reads beside the directory, so that no shard stands here and none more changes it.
 func (p *plan) routerEnvironment() (map[string]string, error) {
 	type route struct {
-		Path string `json:"path"`
-		Via  string `json:"via"`
+		Path    string `json:"path"`
+		Via     string `json:"via"`
+		Fanout  bool   `json:"fanout,omitempty"`
+		Timeout string `json:"timeout,omitempty"`
 	}
 	routes := make([]route, len(p.fleet.Routes))
 	for i, r := range p.fleet.Routes {
-		routes[i] = route{r.Path, r.Via} // without fanout, which the router refuses so far
+		routes[i] = route{Path: r.Path, Via: r.Via, Fanout: r.Fanout}
+		if r.Timeout > 0 {
+			routes[i].Timeout = r.Timeout.String()
+		}
 	}
 	text, err := json.Marshal(routes)
 	if err != nil {

@@ -156,9 +156,9 @@ func (c *checker) routes() {
 }
 
 // covers tells whether every request that other takes is taken by r. A queue leaves to later routes those
-// that only ask.
+// that only ask, and a route with fanout all that are no GET.
 func (r Route) covers(other Route) bool {
-	if r.Via == ViaQueue && other.Via != ViaQueue {
+	if r.Via == ViaQueue && (other.Via != ViaQueue || other.Fanout) || r.Fanout && !other.Fanout {
 		return false
 	}
 	prefix, star := strings.CutSuffix(r.Path, "*")

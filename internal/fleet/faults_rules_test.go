@@ -189,6 +189,9 @@ var ruleFaults = []faultCase{
 	{"a queue's routes shadow only a queue's", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  queue: {}\nroutes: [{path: /jobs/*, via: queue}, {path: /jobs/*, via: lambda}, {path: /jobs/x, via: queue}]\n", []string{
 		`7:76: routes[2].path is "/jobs/x": routes[0] (/jobs/*) takes all of it, since the first match wins; move it before routes[0], or remove it`,
 	}},
+	{"routes that gather shadow only such", `auth:`, "routes: [{path: /r/*, via: lambda, fanout: true}, {path: /r/*, via: lambda}, {path: /r/x, via: lambda, fanout: true}]\nauth:", []string{
+		`3:85: routes[2].path is "/r/x": routes[0] (/r/*) takes all of it, since the first match wins; move it before routes[0], or remove it`,
+	}},
 	{"gathering from a queue", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  queue: {}\nroutes: [{path: /*, via: queue, fanout: true}]\n", []string{
 		`7:41: routes[0].fanout is true: a queue gives no answers to gather; remove fanout, or use another transport`,
 	}},

@@ -133,7 +133,7 @@ type Percent int
 type Route struct {
 	Path   string `yaml:"path" shape:"path"`                                 // begins with /; a trailing /* matches the rest
 	Via    string `yaml:"via" jsonschema:"enum=lambda,enum=http,enum=queue"` // lambda, http or queue
-	Fanout bool   `yaml:"fanout,omitempty"`                                  // ask every shard of the subset and gather
+	Fanout bool   `yaml:"fanout,omitempty"`                                  // ask every shard of the subset, by GET alone, and gather their answers in one
 	// Timeout is for one attempt at one shard; default router.attemptTimeout.
 	Timeout time.Duration `yaml:"timeout,omitempty"`
 }

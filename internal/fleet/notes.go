@@ -18,9 +18,8 @@ type Note struct {
 // noEffectYet are the keys that are checked and that nothing acts on so far, with what will. Whoever
 // gives one an effect removes it here; docs/fleet.md is made from this list, too.
 var noEffectYet = map[string]string{
-	"routes[].fanout": "the router sends to one shard so far",
-	"alerts":          "alarms will be sent there",
-	"rollout":         "fleet validate shows the waves, and rollouts will follow them",
+	"alerts":  "alarms will be sent there",
+	"rollout": "fleet validate shows the waves, and rollouts will follow them",
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)

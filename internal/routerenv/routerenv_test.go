@@ -89,7 +89,8 @@ func TestWrongVariables(t *testing.T) {
 	tests := []struct{ name, value, says string }{
 		{"CELLWALL_ROUTES", `{}`, "a list"},
 		{"CELLWALL_ROUTES", `[] []`, "something follows"},
-		{"CELLWALL_ROUTES", `[{"path":"/*","via":"lambda","fanout":true}]`, "fanout"},
+		{"CELLWALL_ROUTES", `[{"path":"/*","via":"lambda","fan":true}]`, "fan"},
+		{"CELLWALL_ROUTES", `[{"path":"/*","via":"lambda","timeout":"soon"}]`, "timeout"},
 	}
 	for _, test := range tests {
 		m := maps.Clone(variables)

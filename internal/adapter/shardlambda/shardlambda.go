@@ -80,11 +80,9 @@ func (t *Transport) invoke(ctx context.Context, function string, payload []byte)
 // notRun are the errors with which Lambda refuses an invocation before the function's code runs. Source:
 // Invoke, "Errors", Lambda API reference. What is not on the list may have run: ServiceException, for one.
 var notRun = map[string]bool{
-	(&types.TooManyRequestsException{}).ErrorCode():             true,
 	(&types.ResourceNotFoundException{}).ErrorCode():            true,
 	(&types.ResourceNotReadyException{}).ErrorCode():            true,
 	(&types.ResourceConflictException{}).ErrorCode():            true,
-	(&types.EC2ThrottledException{}).ErrorCode():                true,
 	(&types.EC2AccessDeniedException{}).ErrorCode():             true,
 	(&types.ENILimitReachedException{}).ErrorCode():             true,
 	(&types.SubnetIPAddressLimitReachedException{}).ErrorCode(): true,
@@ -102,6 +100,13 @@ var notRun = map[string]bool{
 	"AccessDeniedException":                                     true, // IAM's, which the SDK has no type for
 }
 
+// throttled are the errors, beside notRun, by which Lambda says that it has enough to do: for a slice, that its reserved
+// concurrency is in use.
+var throttled = map[string]bool{
+	(&types.TooManyRequestsException{}).ErrorCode(): true,
+	(&types.EC2ThrottledException{}).ErrorCode():    true,
+}
+
 // classify says of a failed invocation whether the slice may have run. It is the one place that knows
 // Lambda's errors.
 func classify(err error) error {
@@ -110,6 +115,8 @@ func classify(err error) error {
 		switch code := api.ErrorCode(); {
 		case code == (&types.RequestTooLargeException{}).ErrorCode():
 			return fmt.Errorf("%w: %w", routing.ErrTooLarge, err)
+		case throttled[code]:
+			return fmt.Errorf("%w: %w", routing.ErrThrottled, err)
 		case notRun[code]:
 			return fmt.Errorf("%w: %w", routing.ErrNotSent, err)
 		}
