@@ -45,6 +45,9 @@ func TestWhoLookedIsKept(t *testing.T) {
 		{"tenant resume " + tenant, changes},
 		{"cell open eu-1 --capacity 90", changes},
 		{"cell close eu-1", changes},
+		{"shard drain eu-1/s02", changes},
+		{"shard undrain eu-1/2", changes},
+		{"shard drains", nothing}, // shards
 		{"topology publish eu-1 --without s06", changes},
 		{"topology migrate eu-1", "looked: topology migrate eu-1 --to 2"},
 		{"topology retire eu-1 1", changes},

@@ -153,24 +153,12 @@ and what is left for new ones. With --json each line is an object. Rates are in 
 		Args: usageArgs(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.read(cmd.Context(), func(d *desk) error {
-				var reports []cellReport
-				if len(args) == 0 {
-					cells, err := d.Cells(cmd.Context())
-					if err != nil {
-						return err
-					}
-					for _, c := range cells {
-						reports = append(reports, report(c))
-					}
+				cells, err := d.cells(cmd.Context(), args)
+				if err != nil {
+					return err
 				}
-				for i, name := range args {
-					if slices.Contains(args[:i], name) {
-						continue
-					}
-					c, err := d.Cell(cmd.Context(), name)
-					if err != nil {
-						return err
-					}
+				var reports []cellReport
+				for _, c := range cells {
 					reports = append(reports, report(c))
 				}
 				return f.printCells(reports, asJSON)

@@ -198,6 +198,7 @@ func TestEveryListingHasJSON(t *testing.T) {
 	for _, args := range []string{
 		"tenant list", "tenant show acme", "tenant history acme", "tenant history --operator ann", "cell headroom", "cell headroom eu-1",
 		"topology show eu-1", "topology show eu-1 1", "topology diff eu-1 --from 1", "topology migrate eu-1", "shard tenants eu-1/s01",
+		"shard drain eu-1/s01", "shard drains", "shard undrain eu-1/s01",
 		"tenant suspend acme", "tenant resume acme", "cell close eu-1", "cell open eu-1 --capacity 100", "topology retire eu-1 1",
 	} {
 		for _, line := range strings.Split(strings.TrimSuffix(o.must(append(strings.Fields(args), "--json")...), "\n"), "\n") {

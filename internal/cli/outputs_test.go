@@ -83,11 +83,13 @@ func TestReadsThatCannotPrint(t *testing.T) {
 	o.must("tenant", "add", "acme")
 	o.must("tenant", "pin", "acme", "s02")
 	o.must("topology", "publish", "eu-1", "--drain", "s01")
+	o.must("shard", "drain", "eu-1/s02")
 	before := o.everything()
 	for _, args := range []string{
 		"tenant show acme", "tenant list", "tenant list --json", "tenant history acme", "tenant history acme --json", "tenant history --operator ann",
 		"tenant export", "tenant export --format jsonl", "cell headroom", "cell headroom --json", "topology show eu-1", "topology show eu-1 1",
 		"topology diff eu-1 --from 1", "topology diff eu-1 --from 1 --json", "shard tenants eu-1/s02", "shard tenants eu-1/s02 --json",
+		"shard drains", "shard drains --json",
 	} {
 		var errs bytes.Buffer
 		code := Run(t.Context(), append(strings.Fields(args), fileArg, keyArg, "--by=ann"), strings.NewReader(""), fullDisk{}, &errs)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -18,12 +19,12 @@ func shardCommand(a *app) *cobra.Command {
 	f := &directoryFlags{app: a}
 	cmd := &cobra.Command{
 		Use:   "shard",
-		Short: "See whom a shard affects",
+		Short: "See whom a shard affects, and have routers choose it last",
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.register(cmd)
-	cmd.AddCommand(shardTenants(f))
+	cmd.AddCommand(shardTenants(f), shardDrain(f), shardUndrain(f), shardDrains(f))
 	return cmd
 }
 
@@ -39,31 +40,11 @@ you looked is kept in the record that tenant history --operator prints.`,
 		Example: "  cellwall shard tenants eu-1/s07",
 		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cell, shard, ok := strings.Cut(args[0], "/")
-			if !ok || cell == "" || shard == "" {
-				return hint(usagef("%q is no shard: write CELL/SHARD, as eu-1/s07", args[0]), "cellwall cell headroom lists the cells, topology show CELL VERSION a cell's shards")
-			}
 			ctx := cmd.Context()
 			return f.read(ctx, func(d *desk) error {
-				if _, err := d.Cell(ctx, cell); err != nil {
+				cell, shard, err := d.shard(ctx, args[0])
+				if err != nil {
 					return err
-				}
-				counted := numberedShard(shard)
-				known, byNumber := false, false
-				for t, err := range d.topologies(ctx, cell) {
-					if err != nil {
-						return err
-					}
-					for _, s := range t.Shards {
-						known = known || s.ID == shard
-						byNumber = byNumber || s.ID == counted
-					}
-				}
-				if !known && byNumber {
-					known, shard = true, counted
-				}
-				if !known {
-					return hint(usagef("no topology of cell %q names shard %q", cell, shard), "cellwall topology show %s VERSION lists its shards", quote(cell))
 				}
 				if err := d.noteListing(ctx, "shard tenants", cell+"/"+shard); err != nil {
 					return err
@@ -92,6 +73,35 @@ you looked is kept in the record that tenant history --operator prints.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd
+}
+
+// shard finds the shard that is named as CELL/SHARD or CELL/NUMBER, among those that topologies of the cell name.
+func (d *desk) shard(ctx context.Context, named string) (cell, shard string, err error) {
+	cell, shard, ok := strings.Cut(named, "/")
+	if !ok || cell == "" || shard == "" {
+		return "", "", hint(usagef("%q is no shard: write CELL/SHARD, as eu-1/s07", named), "cellwall cell headroom lists the cells, topology show CELL VERSION a cell's shards")
+	}
+	if _, err := d.Cell(ctx, cell); err != nil {
+		return "", "", err
+	}
+	counted := numberedShard(shard)
+	known, byNumber := false, false
+	for t, err := range d.topologies(ctx, cell) {
+		if err != nil {
+			return "", "", err
+		}
+		for _, s := range t.Shards {
+			known = known || s.ID == shard
+			byNumber = byNumber || s.ID == counted
+		}
+	}
+	switch {
+	case known:
+		return cell, shard, nil
+	case byNumber:
+		return cell, counted, nil
+	}
+	return "", "", hint(usagef("no topology of cell %q names shard %q", cell, shard), "cellwall topology show %s VERSION lists its shards", quote(cell))
 }
 
 // numberedShard is the id that a count of shards gives the shard of that number, "" when it is none.
