@@ -187,7 +187,7 @@ func (s *serving) wait(ctx context.Context, limit time.Duration) waiting {
 func (s *serving) shardHeader() http.Header {
 	if s.header == nil {
 		s.header = fromClient(s.req.Header)
-		s.header[HeaderRequestID] = []string{s.out.RequestID}
+		s.header[HeaderRequestID] = s.id[:]
 	}
 	return s.header
 }

@@ -26,6 +26,11 @@ type Config struct {
 	Transports map[string]Transport // by Route.Via
 	Timeout    time.Duration        // for one request until its answer begins, all attempts together
 
+	// Cells is the form of a fleet's front door: a tenant is sent to the cell that its entry names, and what the
+	// entry says beyond that is that cell's to judge. Cell, Topologies and Keys stay empty, every route goes via
+	// ViaCell, and nothing is repeated but what a cell refused as another's.
+	Cells bool
+
 	// AttemptTimeout is for one attempt at one shard, where its route says nothing else; 0 is Timeout. An attempt
 	// that another may follow has no more than its share of what is left.
 	AttemptTimeout time.Duration
@@ -119,6 +124,9 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	for _, r := range rs {
+		if (r.via == ViaCell) != c.Cells {
+			return nil, fmt.Errorf("route %q goes via %s: a front door's go via %s, and a cell's do not", r.path, r.via, ViaCell)
+		}
 		if c.Transports[r.via] == nil {
 			return nil, fmt.Errorf("routes go via %s, for which there is no transport", r.via)
 		}
@@ -132,7 +140,11 @@ func New(c Config) (*Engine, error) {
 
 func (c Config) check() error {
 	switch {
-	case c.Cell == "" || c.Entries == nil || c.Topologies == nil || c.Keys == nil || c.Timeout <= 0:
+	case c.Cells && (c.Entries == nil || c.Timeout <= 0):
+		return errors.New("a front door needs entries and a time limit")
+	case c.Cells && (c.Cell != "" || c.Topologies != nil || c.Keys != nil || c.State != "" || c.IdempotencyKeys):
+		return errors.New("a front door has no cell, topologies, placement keys or state of its own")
+	case !c.Cells && (c.Cell == "" || c.Entries == nil || c.Topologies == nil || c.Keys == nil || c.Timeout <= 0):
 		return errors.New("a router needs a cell, entries, topologies, placement keys and a time limit")
 	case c.LookUp < 0:
 		return fmt.Errorf("%v to look a tenant up: want more than nothing", c.LookUp)
@@ -190,8 +202,9 @@ func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Respon
 	if s.out.RequestID == "" {
 		s.out.RequestID = e.config.NewID()
 	}
+	s.id[0] = s.out.RequestID
 	resp := s.serve(ctx)
-	resp.Header[HeaderRequestID] = []string{s.out.RequestID}
+	resp.Header[HeaderRequestID] = s.id[:]
 	s.out.Status, s.out.Took = resp.Status, e.config.Now().Sub(start)
 	e.config.Observe(s.out)
 	return resp
@@ -215,6 +228,7 @@ type serving struct {
 	header http.Header // what the shards get of the client's
 	out    Outcome
 
+	id      [1]string  // the value of X-Request-Id
 	room    [2]Attempt // of most requests
 	members [4]string  // of most subsets, in order
 }

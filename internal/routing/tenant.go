@@ -14,10 +14,18 @@ import (
 // unreserved character of RFC 3986 (letters, digits, - . _ ~) as % and two upper-case hexadecimal digits.
 // Different ids give different headers, and the result is at most 384 bytes of ASCII.
 func EncodeTenant(id string) string {
+	plain := 0
+	for plain < len(id) && unreserved(id[plain]) {
+		plain++
+	}
+	if plain == len(id) {
+		return id // as nearly all are
+	}
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
-	b.Grow(len(id))
-	for i := range len(id) {
+	b.Grow(len(id) + 8)
+	b.WriteString(id[:plain])
+	for i := plain; i < len(id); i++ {
 		if c := id[i]; unreserved(c) {
 			b.WriteByte(c)
 		} else {
