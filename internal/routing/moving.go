@@ -28,7 +28,7 @@ const doubtAfter = time.Second
 func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
 	s.looks++
 	known, err := s.learn(s.config.Entries.Entry(ctx, s.out.Tenant))
-	if err == nil && known.Cell == s.config.Cell && known.Age > doubtAfter && known.State != directory.Active && !s.held(known.Entry) {
+	if err == nil && s.own(known.Entry) && known.Age > doubtAfter && known.State != directory.Active && !s.held(known.Entry) {
 		if fresh, ok := s.news(ctx, known.Entry); ok {
 			known.Entry = fresh
 		}
@@ -73,7 +73,12 @@ func (s *serving) settle(ctx context.Context, entry directory.Entry) (directory.
 }
 
 func (s *serving) held(entry directory.Entry) bool {
-	return entry.State == directory.Moving && entry.Cell == s.config.Cell && !safe(s.req.Method)
+	return !s.config.Cells && entry.State == directory.Moving && s.own(entry) && !safe(s.req.Method)
+}
+
+// own says whether the tenant is one of those that are served here.
+func (s *serving) own(entry directory.Entry) bool {
+	return s.config.Cells || entry.Cell == s.config.Cell
 }
 
 // pause waits for half of d to one and a half, and says whether the request may go on: its client is there, and
@@ -100,9 +105,9 @@ const notKnownHere = "this tenant is not known here"
 // admit says whether a tenant with this entry is served here; nil when it is.
 func (s *serving) admit(entry directory.Entry) *Response {
 	switch {
-	case entry.Cell != s.config.Cell && s.req.FrontDoor:
+	case !s.own(entry) && s.req.FrontDoor:
 		return s.refuse(http.StatusMisdirectedRequest, "this tenant is of another cell", errElsewhere)
-	case entry.Cell != s.config.Cell:
+	case !s.own(entry):
 		return s.refuse(http.StatusNotFound, notKnownHere, errElsewhere)
 	case entry.State == directory.Placing:
 		return s.refuseUndone("this tenant is being set up", errPlacing).retryAfter(2)

@@ -17,6 +17,7 @@ const (
 	ViaLambda = "lambda"
 	ViaHTTP   = "http"
 	ViaQueue  = "queue"
+	ViaCell   = "cell" // a front door's: the router of the tenant's cell
 )
 
 // Route sends the paths that match it by one transport. One via queue takes POST, PUT, PATCH and DELETE
@@ -98,8 +99,11 @@ func newRoutes(given []Route) (routes, error) {
 		if decoded, err := url.PathUnescape(pattern); err != nil || tidy(decoded) != pattern {
 			return nil, fmt.Errorf("route %q: a path is plain: no percent-encoding, dot segments or empty segments", r.Path)
 		}
-		if r.Via != ViaLambda && r.Via != ViaHTTP && r.Via != ViaQueue {
+		if r.Via != ViaLambda && r.Via != ViaHTTP && r.Via != ViaQueue && r.Via != ViaCell {
 			return nil, fmt.Errorf("route %q: via %q: want %s, %s or %s", r.Path, r.Via, ViaLambda, ViaHTTP, ViaQueue)
+		}
+		if r.Fanout && r.Via == ViaCell {
+			return nil, fmt.Errorf("route %q: fanout via %s: a tenant has one cell", r.Path, ViaCell)
 		}
 		if r.Fanout && r.Via == ViaQueue {
 			return nil, fmt.Errorf("route %q: fanout via %s: a queue gives no answers to gather", r.Path, ViaQueue)

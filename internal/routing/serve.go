@@ -126,6 +126,9 @@ func (s *serving) order(ctx context.Context, entry directory.Entry) ([]string, *
 
 // place returns the members of the entry's subset, at least one, which nobody may change.
 func (s *serving) place(ctx context.Context, entry directory.Entry) ([]string, *Response) {
+	if s.config.Cells {
+		return []string{entry.Cell}, nil
+	}
 	members, err := s.subsets.of(ctx, entry)
 	switch {
 	case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrKey):
