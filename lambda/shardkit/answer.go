@@ -73,10 +73,12 @@ func printable(text string) bool {
 
 // Fail answers a request whose Commit, Get, List or Send failed: 421 for ErrNotHeld, upon which the router
 // asks where the tenant is now; 409 for ErrChanged; 400 for ErrInvalid; 500 for ErrEnded and ErrAnswer, mistakes in
-// the service; 503 for all else, since another shard of the tenant may reach the store.
+// the service; 503 for all else, since another shard of the tenant may reach the store. Where an answer has
+// begun, that one stands.
 func Fail(w http.ResponseWriter, err error) {
 	var late *notHeldError
 	switch {
+	case begun(w):
 	case errors.As(err, &late):
 		w.Header().Set(HeaderEpoch, strconv.FormatUint(late.since, 10))
 		fallthrough

@@ -178,6 +178,20 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
+// begun says whether an answer began through a guard, however w is wrapped in between.
+func begun(w http.ResponseWriter) bool {
+	for {
+		switch as := w.(type) {
+		case *writer:
+			return as.begun.Load()
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = as.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
