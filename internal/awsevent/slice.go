@@ -32,16 +32,17 @@ type sliceEvent struct {
 }
 
 type sliceContext struct {
-	AccountID    string    `json:"accountId"`
-	APIID        string    `json:"apiId"`
-	DomainName   string    `json:"domainName"`
-	DomainPrefix string    `json:"domainPrefix"`
-	HTTP         sliceHTTP `json:"http"`
-	RequestID    string    `json:"requestId"`
-	RouteKey     string    `json:"routeKey"`
-	Stage        string    `json:"stage"`
-	Time         string    `json:"time"`
-	TimeEpoch    int64     `json:"timeEpoch"`
+	Authorizer   *forwarded `json:"authorizer,omitempty"`
+	AccountID    string     `json:"accountId"`
+	APIID        string     `json:"apiId"`
+	DomainName   string     `json:"domainName"`
+	DomainPrefix string     `json:"domainPrefix"`
+	HTTP         sliceHTTP  `json:"http"`
+	RequestID    string     `json:"requestId"`
+	RouteKey     string     `json:"routeKey"`
+	Stage        string     `json:"stage"`
+	Time         string     `json:"time"`
+	TimeEpoch    int64      `json:"timeEpoch"`
 }
 
 type sliceHTTP struct {
@@ -52,9 +53,33 @@ type sliceHTTP struct {
 	UserAgent string `json:"userAgent"`
 }
 
+// forwarded says who forwards an event, where a Function URL has the caller that IAM verified.
+type forwarded struct {
+	IAM struct {
+		UserARN string `json:"userArn"`
+	} `json:"iam"`
+}
+
+// forwardingDomain stands for the host name of a forwarded event, whose path is as raw as a Function URL's.
+const forwardingDomain = "frontdoor" + functionURL + "internal"
+
+// FormatForwarded writes the event with which a front door that runs as the role principal, by its ARN, invokes a
+// cell's router. Parse reads it as a Function URL's, and the principal as IAM's word: rightly so, since IAM alone
+// decides who may invoke the router beside its API, and an API writes who asks by itself. Errors as FormatRequest's.
+func FormatForwarded(req *routing.Request, principal string) ([]byte, error) {
+	return formatRequest(req, func(c *sliceContext) {
+		c.DomainName, c.Authorizer = forwardingDomain, &forwarded{}
+		c.Authorizer.IAM.UserARN = principal
+	})
+}
+
 // FormatRequest writes the event with which a slice is invoked. An event of more than routing.MaxBody bytes is an
 // error that wraps routing.ErrTooLarge: that is about 4.5 MB of binary, which travels in base64.
 func FormatRequest(req *routing.Request) ([]byte, error) {
+	return formatRequest(req, func(*sliceContext) {})
+}
+
+func formatRequest(req *routing.Request, edit func(*sliceContext)) ([]byte, error) {
 	out := sliceEvent{
 		Version: version2, RouteKey: defaultRoute, RawPath: req.Path, RawQueryString: req.RawQuery,
 		Headers: make(map[string]string, len(req.Header)+1),
@@ -76,16 +101,17 @@ func FormatRequest(req *routing.Request) ([]byte, error) {
 		out.Headers[strings.ToLower(headerStream)] = "1"
 	}
 	out.Body, out.IsBase64Encoded = text(req.Body)
-	forwarded := strings.Split(out.Headers["x-forwarded-for"], ",")
+	addresses := strings.Split(out.Headers["x-forwarded-for"], ",")
 	out.RequestContext = sliceContext{
 		DomainName: out.Headers["host"], RouteKey: defaultRoute, Stage: defaultRoute,
 		RequestID: out.Headers["x-request-id"],
 		HTTP: sliceHTTP{
 			Method: req.Method, Path: req.Path, Protocol: "HTTP/1.1",
-			SourceIP:  strings.TrimSpace(forwarded[len(forwarded)-1]),
+			SourceIP:  strings.TrimSpace(addresses[len(addresses)-1]),
 			UserAgent: out.Headers["user-agent"],
 		},
 	}
+	edit(&out.RequestContext)
 	payload, err := marshal(out)
 	if err != nil {
 		return nil, err

@@ -34,16 +34,17 @@ func Once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
 type Transport struct {
 	client   Client
 	function func(shard string) string
+	format   func(*routing.Request) ([]byte, error)
 }
 
 // New returns a transport. function gives the name of a shard's slice, with its alias.
 func New(client Client, function func(shard string) string) *Transport {
-	return &Transport{client, function}
+	return &Transport{client, function, awsevent.FormatRequest}
 }
 
 // Send implements routing.Transport. The slice gets an event of an HTTP API, payload format 2.0.
 func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	payload, err := awsevent.FormatRequest(req)
+	payload, err := t.format(req)
 	if errors.Is(err, routing.ErrTooLarge) {
 		return nil, err
 	}
