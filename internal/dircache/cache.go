@@ -31,7 +31,7 @@ func (c *Cache) tell(r *record, now int64) (routing.Known, error) {
 	if r.unknown() {
 		return k, errUnknown
 	}
-	k.Entry = r.entry()
+	k.Entry, k.Memo = r.entry(), &r.memo
 	return k, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 // record is what is remembered of one tenant: one version of its entry, or, with epoch 0, that there is none.
@@ -21,6 +22,7 @@ type record struct {
 	epoch    uint64
 	topology uint64
 	slot     uint64
+	memo     routing.Memo
 
 	read  atomic.Int64  // when who said so was asked, in nanoseconds since 1970: at that time it was true, or later
 	due   atomic.Int64  // when to look again
@@ -60,8 +62,9 @@ func (r *record) entry() directory.Entry {
 	return e
 }
 
-// perRecord is a record's own size and its share of the slots, of which there are up to 3.2 for each.
-const perRecord = int64(unsafe.Sizeof(record{})) + 8*16/5
+// perRecord is a record's own size, what its memo remembers (a header and two names), and its share of the
+// slots, of which there are up to 3.2 for each.
+const perRecord = int64(unsafe.Sizeof(record{})) + 24 + 2*16 + 8*16/5
 
 // weight is about how many bytes a record takes. The allocator rounds sizes up by an eighth on average.
 func (r *record) weight() int64 {

@@ -168,12 +168,18 @@ func heapAfter() uint64 {
 	return m.HeapAlloc
 }
 
-// fill learns so many realistic tenants and returns the live heap that they take.
+// fill learns so many realistic tenants, each with a subset of its own, and returns the live heap that they
+// take.
 func fill(t testing.TB, c *Cache, n int) uint64 {
 	t.Helper()
+	shards := []string{"s01", "s02", "s03"}
 	before, now := heapAfter(), c.now()
 	for i := range n {
-		c.learn(realistic(i), now, false)
+		k, err := c.tell(c.learn(realistic(i), now, false), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Memo.Members(func() ([]string, error) { return []string{shards[i%3], shards[(i+1)%3]}, nil })
 	}
 	return heapAfter() - before
 }

@@ -12,7 +12,7 @@ func BenchmarkDecision(b *testing.B) {
 	for tenant := range entries {
 		b.Run(tenant, func(b *testing.B) {
 			c := testConfig(entries, sender(nil))
-			c.Pick = nil
+			c.Entries, c.Pick = keep(entries), nil
 			if tenant == "home" {
 				c.State = StateHome
 			}

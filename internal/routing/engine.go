@@ -112,9 +112,9 @@ type Attempt struct {
 
 // Engine routes requests by the rules of this package. It is safe for concurrent use.
 type Engine struct {
-	config  Config
-	subsets *subsets
-	routes  routes
+	config Config
+	places places
+	routes routes
 }
 
 // New checks a configuration. After that, serving cannot meet a broken one.
@@ -135,7 +135,7 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	c = c.complete()
-	return &Engine{config: c, subsets: newSubsets(newPlaces(c)), routes: rs}, nil
+	return &Engine{config: c, places: newPlaces(c), routes: rs}, nil
 }
 
 func (c Config) check() error {
@@ -224,6 +224,8 @@ type serving struct {
 	repeatable bool // it may be sent again when nobody knows what the first sending did
 	maybeDone  bool // a sending that failed may have taken effect
 	looks      int  // readings of the entry
+	memo       *Memo
+	memoOf     uint64 // the epoch of whose entry it is
 
 	header http.Header // what the shards get of the client's
 	out    Outcome

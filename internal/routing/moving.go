@@ -53,6 +53,7 @@ func (s *serving) news(ctx context.Context, than directory.Entry) (fresh directo
 // learn remembers for the operators how an entry came to be known.
 func (s *serving) learn(k Known, err error) (Known, error) {
 	s.out.Age, s.out.Stale = k.Age, k.Stale
+	s.memo, s.memoOf = k.Memo, k.Epoch
 	if k.ReplicaErr != nil {
 		s.out.ReplicaErr = k.ReplicaErr
 	}

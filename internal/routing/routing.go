@@ -56,6 +56,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -140,6 +141,29 @@ type Known struct {
 	Stale bool
 	// ReplicaErr and HomeErr are why the replica, or the directory itself, did not answer when it was asked.
 	ReplicaErr, HomeErr error
+
+	// Memo is kept with this version of the entry; nil where nothing is.
+	Memo *Memo
+}
+
+// Memo remembers the members of the subset that one version of an entry has, for whoever remembers the entry. It
+// never turns wrong: topologies do not change, and what places a tenant changes with the epoch. The zero Memo
+// remembers nothing yet; a nil one never does. It takes 8 bytes, and once it remembers, a slice and its header.
+type Memo struct{ members atomic.Pointer[[]string] }
+
+// Members returns what compute told when it first succeeded. Nobody may change it.
+func (m *Memo) Members(compute func() ([]string, error)) ([]string, error) {
+	if m == nil {
+		return compute()
+	}
+	if members := m.members.Load(); members != nil {
+		return *members, nil
+	}
+	members, err := compute()
+	if err == nil {
+		m.members.Store(&members)
+	}
+	return members, err
 }
 
 // Topologies is what the engine needs to know of how its cell places tenants. A version that is there never

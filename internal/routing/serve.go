@@ -129,7 +129,11 @@ func (s *serving) place(ctx context.Context, entry directory.Entry) ([]string, *
 	if s.config.Cells {
 		return []string{entry.Cell}, nil
 	}
-	members, err := s.subsets.of(ctx, entry)
+	memo := s.memo
+	if s.memoOf != entry.Epoch {
+		memo = nil
+	}
+	members, err := memo.Members(func() ([]string, error) { return s.places.subset(ctx, entry) })
 	switch {
 	case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrKey):
 		// Asking again does not help: the entry names what its topology does not have, or the cell was given
