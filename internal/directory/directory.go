@@ -98,17 +98,28 @@ func Open(ctx context.Context, home Home) (*Directory, error) {
 			err = nil
 		}
 	}
-	if err != nil || r.Version == 0 {
+	if err != nil {
 		return d, err
+	}
+	if err := checkFormat(r); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// checkFormat refuses a directory of a later version by its format's record, which an empty one lacks.
+func checkFormat(r Record) error {
+	if r.Version == 0 {
+		return nil
 	}
 	var f format
 	if err := decode(r, &f); err != nil {
-		return nil, err
+		return err
 	}
 	if f.Format > Format {
-		return nil, fmt.Errorf("%w: it has format %d, this version knows formats up to %d: install the newer version", ErrNewer, f.Format, Format)
+		return fmt.Errorf("%w: it has format %d, this version knows formats up to %d: install the newer version", ErrNewer, f.Format, Format)
 	}
-	return d, nil
+	return nil
 }
 
 type format struct {

@@ -54,14 +54,8 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	keys, err := secretkey.Open(ctx, secretsmanager.NewFromConfig(settings, secretkey.AtStart), env.KeySecret)
-	if err != nil {
-		return nil, err
-	}
-	home, near, err := openDirectory(ctx, settings, env)
-	if err != nil {
-		return nil, err
-	}
+	keys := secretkey.New(secretsmanager.NewFromConfig(settings, secretkey.ForRequests), env.KeySecret)
+	home, near := openDirectory(settings, env)
 	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home, Single: true}
 	if near != nil {
 		topologies = dircache.Topologies(near, home, dircache.LookUp)
@@ -99,25 +93,21 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: callers, Log: log, Stream: env.Stream}), nil
 }
 
-// openDirectory opens the directory and, where the table that is read is one, the replica of it. Reading an
-// entry or a topology is one GetItem, which is all that the router's role may do.
-func openDirectory(ctx context.Context, settings aws.Config, env routerenv.Environment) (*directory.Directory, *directory.Nearby, error) {
+// openDirectory returns the directory and, where the table that is read is one, the replica of it. Nothing is
+// read yet. Reading an entry or a topology is one GetItem, which is all that the router's role may do.
+func openDirectory(settings aws.Config, env routerenv.Environment) (*directory.Directory, *directory.Nearby) {
 	table := func(name, region string) *dynamodir.Table {
 		return dynamodir.New(dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region }), name)
 	}
 	local := table(env.Directory, env.DirectoryRegion)
 	if !env.Replica() {
-		d, err := directory.Open(ctx, local)
-		return d, nil, err
+		return directory.Later(local), nil
 	}
 	var home *dynamodir.Table
 	if env.Home != "" {
 		home = table(env.Home, env.HomeRegion)
 	}
-	d, err := directory.Open(ctx, dynamodir.NewReplica(home, local))
-	if err != nil {
-		return nil, nil, err
-	}
+	d := directory.Later(dynamodir.NewReplica(home, local))
 	nearby := d.Nearby()
-	return d, &nearby, nil
+	return d, &nearby
 }

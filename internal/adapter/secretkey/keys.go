@@ -18,34 +18,21 @@ type Keys struct {
 
 	turn chan struct{} // has room for whoever reads the secret
 	next time.Time     // when it may be read again; of whoever has the turn
+	last error         // of the reading before that, likewise
 
 	mu    sync.Mutex
 	known versions
 }
 
-// Open reads all versions of a cell's key, as Read has them, in 5 s at most. A secret without any usable
-// key is an error.
-func Open(ctx context.Context, client Client, secret string) (*Keys, error) {
-	known, err := readAll(ctx, client, secret)
-	if err != nil {
-		return nil, err
-	}
-	usable, last := 0, fmt.Errorf("secret %s holds no placement key: %w", secret, ErrVersion)
-	for version := range known {
-		if _, err := known.version(secret, version); err != nil {
-			last = err
-			continue
-		}
-		usable++
-	}
-	if usable == 0 {
-		return nil, last
-	}
-	return &Keys{client: client, secret: secret, turn: make(chan struct{}, 1), known: known}, nil
+// New returns the versions of a cell's key. Nothing is read before the first is asked for, so that a router
+// starts while Secrets Manager does not answer.
+func New(client Client, secret string) *Keys {
+	return &Keys{client: client, secret: secret, turn: make(chan struct{}, 1)}
 }
 
-// Key returns one version. One that is not known has the secret read again, unless that was done within the
-// last 5 s; ErrVersion when it is not there then, either.
+// Key returns one version. One that is not known has the secret read, as Read has it, unless that was done
+// within the last 5 s; ErrVersion when it is not there then, either, and the error of that reading when there
+// was one.
 func (k *Keys) Key(ctx context.Context, version string) ([]byte, error) {
 	key, err := k.have(version)
 	if err == nil {
@@ -57,11 +44,19 @@ func (k *Keys) Key(ctx context.Context, version string) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the placement keys from secret %s: %w", k.secret, ctx.Err())
 	}
-	if key, err = k.have(version); err == nil || time.Now().Before(k.next) {
-		return key, err
+	if key, err = k.have(version); err == nil {
+		return key, nil
+	}
+	if time.Now().Before(k.next) {
+		if k.last != nil {
+			err = k.last
+		}
+		return nil, err
 	}
 	known, err := readAll(ctx, k.client, k.secret)
-	k.next = time.Now().Add(readAgain)
+	if ctx.Err() == nil { // who left says nothing of the secret
+		k.next, k.last = time.Now().Add(readAgain), err
+	}
 	if err != nil {
 		return nil, err
 	}

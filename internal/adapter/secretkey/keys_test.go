@@ -35,21 +35,39 @@ func (c *changing) set(value string, err error) {
 	c.now = secret{name, value, err}
 }
 
-func TestOpenRefuses(t *testing.T) {
-	down := errors.New("no route")
-	if _, err := Open(t.Context(), secret{err: down}, name); !errors.Is(err, down) {
-		t.Errorf("Secrets Manager down: %v", err)
-	}
+func TestNothingIsReadAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c changing
+		down := errors.New("no route")
+		c.set("", down)
+		k := New(&c, name)
+		if n := c.reads.Load(); n != 0 {
+			t.Errorf("the secret was read %d times before anybody asked", n)
+		}
+		for range 10 { // who asks next is told the same, without asking anew
+			if _, err := k.Key(t.Context(), "1"); !errors.Is(err, down) {
+				t.Errorf("Secrets Manager down: %v", err)
+			}
+		}
+		if n := c.reads.Load(); n != 1 {
+			t.Errorf("the secret was read %d times", n)
+		}
+		c.set(`{"1":"`+one+`"}`, nil)
+		time.Sleep(readAgain)
+		if key, err := k.Key(t.Context(), "1"); err != nil || !bytes.Equal(key, bytes.Repeat([]byte{0xa1}, 32)) {
+			t.Errorf("once it answers: %x, %v", key, err)
+		}
+	})
+}
+
+func TestKeysRefuse(t *testing.T) {
 	for what, value := range map[string]string{"empty": ``, "nothing": `{}`, "null": `null`, "no object": `[]`, "no key": `{"1":"` + one[2:] + `"}`} {
-		if k, err := Open(t.Context(), secret{name: name, value: value}, name); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "a1a1") {
-			t.Errorf("%s: %v, %v", what, k, err)
+		if key, err := New(secret{name: name, value: value}, name).Key(t.Context(), "1"); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "a1a1") {
+			t.Errorf("%s: %x, %v", what, key, err)
 		}
 	}
 	// One bad version keeps nobody from the others.
-	k, err := Open(t.Context(), secret{name: name, value: `{"1":"` + one + `","2":"zz"}`}, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := New(secret{name: name, value: `{"1":"` + one + `","2":"zz"}`}, name)
 	if key, err := k.Key(t.Context(), "1"); err != nil || !bytes.Equal(key, bytes.Repeat([]byte{0xa1}, 32)) {
 		t.Errorf("version 1: %x, %v", key, err)
 	}
@@ -64,10 +82,11 @@ func TestARotatedKeyIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c changing
 		c.set(`{"1":"`+one+`"}`, nil)
-		k, err := Open(t.Context(), &c, name)
-		if err != nil {
+		k := New(&c, name)
+		if _, err := k.Key(t.Context(), "1"); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(readAgain)
 		reads := func(want int32) {
 			t.Helper()
 			if n := c.reads.Load(); n != want {
@@ -103,7 +122,7 @@ func TestARotatedKeyIsFound(t *testing.T) {
 		if _, err := k.Key(t.Context(), "3"); !errors.Is(err, down) {
 			t.Errorf("Secrets Manager down: %v", err)
 		}
-		if _, err := k.Key(t.Context(), "3"); !errors.Is(err, ErrVersion) {
+		if _, err := k.Key(t.Context(), "3"); !errors.Is(err, down) {
 			t.Errorf("right after: %v", err)
 		}
 		reads(4)
@@ -119,10 +138,7 @@ func TestWhoCannotWaitLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c changing
 		c.set(`{"1":"`+one+`"}`, nil)
-		k, err := Open(t.Context(), &c, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := New(&c, name)
 		k.client = hanging{}
 		var wg sync.WaitGroup
 		wg.Go(func() {

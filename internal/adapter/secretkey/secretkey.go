@@ -15,15 +15,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
-// How long a router waits for its keys when it starts; Lambda gives its start 10 s.
+// How long a request waits for keys that are not known yet.
 const (
 	connectTimeout = time.Second
 	tryTimeout     = 2 * time.Second
 	readTimeout    = 5 * time.Second // all tries together
 )
 
-// AtStart makes a client fit for an environment's start: a try that hangs leaves time for others.
-func AtStart(o *secretsmanager.Options) {
+// ForRequests makes a client fit for use while somebody waits: a try that hangs leaves time for others.
+func ForRequests(o *secretsmanager.Options) {
 	o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout).
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout })
 }

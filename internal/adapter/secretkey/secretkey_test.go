@@ -109,7 +109,7 @@ func TestATryThatHangsLeavesTimeForAnother(t *testing.T) {
 	defer close(release)
 	client := secretsmanager.New(secretsmanager.Options{
 		Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	}, AtStart)
+	}, ForRequests)
 	if _, err := Read(t.Context(), client, name, "1"); err != nil {
 		t.Errorf("after %d tries: %v", tries.Load(), err)
 	}
