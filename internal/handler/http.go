@@ -102,6 +102,8 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Resp
 	if refusal := agree(h.config.Agreement, caller, &e.Request, h.config.Log); refusal != nil {
 		return refusal
 	}
-	e.Request.FrontDoor = caller.FrontDoor
+	if e.Request.FrontDoor = caller.FrontDoor; !caller.FrontDoor { // which says for whom it asks
+		fromPeer(header, r)
+	}
 	return h.config.Router.Serve(r.Context(), caller.Tenant, &e.Request)
 }
