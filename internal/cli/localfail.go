@@ -23,7 +23,7 @@ func (l *local) target(r *localcell.Running, status []localcell.ProcessStatus, w
 		return name, nil
 	case kind == "shard":
 		return "", usagef("which shard? name it as CELL/SHARD or SHARD, by its id or its number: %s", strings.Join(shardNames(status), ", "))
-	case kind == "store" && len(of) == 0, kind == "issuer" && len(of) == 0:
+	case len(of) == 0 && (kind == "directory" || kind == "store" || kind == "issuer"):
 		return kind, nil
 	case kind == "keeper" && len(of) == 0 && r.Only() != "":
 		return kind, nil
@@ -34,7 +34,7 @@ func (l *local) target(r *localcell.Running, status []localcell.ProcessStatus, w
 	case kind == "keeper":
 		return "", usagef("which cell's keeper? name one of %s", strings.Join(r.Names(), ", "))
 	}
-	return "", usagef("%q: want shard CELL/SHARD, store, issuer, or keeper CELL", strings.Join(words, " "))
+	return "", usagef("%q: want shard CELL/SHARD, directory, store, issuer, or keeper CELL", strings.Join(words, " "))
 }
 
 // failReport is the JSON form of local fail.
@@ -48,10 +48,11 @@ func localFail(l *local) *cobra.Command {
 	var f localcell.Fault
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "fail shard CELL/SHARD | store | issuer | keeper [CELL]",
+		Use:   "fail shard CELL/SHARD | directory | store | issuer | keeper [CELL]",
 		Short: "Break a process until it is healed",
-		Long: `Break a shard's process, the store, the issuer or a keeper, until local heal. A shard is named by its id or
-its number, with its cell or, where that is clear, without: eu-1/7, eu-1/s07 and s07 are one.
+		Long: `Break a shard's process, the tenant directory, the store of the tenants' state and jobs, the token issuer or a
+cell's keeper, until local heal. A shard is named by its id or its number, with its cell or, where that is
+clear, without: eu-1/7, eu-1/s07 and s07 are one.
 
   --how kill      SIGKILL; it is not started again
   --how hang      SIGSTOP: it takes connections and answers nothing; what follows it is stopped, too
@@ -121,7 +122,7 @@ Exit status 0, too, when it is broken so already.`,
 func localHeal(l *local) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "heal [shard CELL/SHARD | store | issuer | keeper [CELL] | tenant TENANT]",
+		Use:   "heal [shard CELL/SHARD | directory | store | issuer | keeper [CELL] | tenant TENANT]",
 		Short: "End faults: all of them, or one",
 		Long: `End what local fail and local poison began: all of it, or one process's or tenant's part. It returns when the
 processes answer again. What was killed starts, what was stopped goes on where it was, a gate goes away. Exit

@@ -22,9 +22,11 @@ func (l *local) processes() []*cobra.Command {
 			return localcell.Supervise(ctx, d, self)
 		}),
 		l.hidden("guard", func(ctx context.Context, _ localcell.Dir, _ string) error { return localcell.RunGuard(ctx, l.in) }),
+		l.hidden("directory", plain(localcell.RunDirectory)),
 		l.hidden("store", plain(localcell.RunStore)),
 		l.hidden("issuer", plain(localcell.RunIssuer)),
 		l.hidden("router", localcell.RunRouter),
+		l.hidden("keeper", localcell.RunKeeper),
 		l.hidden("frontdoor", plain(localcell.RunFrontDoor)),
 		l.hidden("gate", plain(localcell.RunGate)),
 	}

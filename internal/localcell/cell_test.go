@@ -428,7 +428,7 @@ func addressesAreGuarded(t *testing.T, c *cell) {
 		in          any
 	}{
 		{"GET", c.Control + "/v1/status", nil}, {"GET", c.Admin + "/v1/counters", nil},
-		{"GET", c.Store + "/v1/items/keys?tenant=acme", nil}, {"POST", c.Store + "/v1/directory/list", listing{"ENTRY", 1}},
+		{"GET", c.Store + "/v1/items/keys?tenant=acme", nil}, {"POST", c.DirectoryURL + "/v1/directory/list", listing{"ENTRY", 1}},
 	} {
 		url := address.url
 		base, path := url[:strings.Index(url, "/v1")], url[strings.Index(url, "/v1"):]

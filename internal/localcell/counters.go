@@ -24,6 +24,11 @@ type Counters struct {
 	Shards    map[string]ShardCounter `json:"shards"`
 	// FellBack is the number of fallbacks by tenant.
 	FellBack map[string]int64 `json:"fellBack"`
+	// Suspects are the tenants that were found to take down who serves them, with the number of times.
+	Suspects map[string]int64 `json:"suspects,omitempty"`
+	// SnapshotAge is how old the cell's snapshot in the router is, in seconds; nil when it has none. Of several
+	// cells it is the oldest.
+	SnapshotAge *float64 `json:"snapshotAge,omitempty"`
 }
 
 // ShardCounter is what one shard was asked.
@@ -39,7 +44,7 @@ type counting struct {
 }
 
 func newCounting(shards []string) *counting {
-	c := &counting{c: Counters{Shards: map[string]ShardCounter{}, FellBack: map[string]int64{}}}
+	c := &counting{c: Counters{Shards: map[string]ShardCounter{}, FellBack: map[string]int64{}, Suspects: map[string]int64{}}}
 	for _, id := range shards {
 		c.c.Shards[id] = ShardCounter{}
 	}
@@ -65,11 +70,20 @@ func (c *counting) observe(o routing.Outcome) {
 	case unusable(o.Attempts[n-1]):
 		c.c.Failures++
 	}
-	if len(o.Attempts) > 1 {
+	if o.Fallbacks > 0 {
 		c.c.Fallbacks++
 		if _, known := c.c.FellBack[o.Tenant]; known || len(c.c.FellBack) < maxCounted {
 			c.c.FellBack[o.Tenant]++
 		}
+	}
+}
+
+// suspect counts a verdict on a tenant.
+func (c *counting) suspect(tenant string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.c.Suspects[tenant]; known || len(c.c.Suspects) < maxCounted {
+		c.c.Suspects[tenant]++
 	}
 }
 
@@ -86,7 +100,7 @@ func (c *counting) snapshot() Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.c
-	s.Shards, s.FellBack = maps.Clone(s.Shards), maps.Clone(s.FellBack)
+	s.Shards, s.FellBack, s.Suspects = maps.Clone(s.Shards), maps.Clone(s.FellBack), maps.Clone(s.Suspects)
 	return s
 }
 
@@ -96,7 +110,7 @@ func (r *Running) Counters(ctx context.Context) (Counters, error) {
 	if len(r.Cells) == 0 {
 		return counters(ctx, r.Admin, r.Secret)
 	}
-	sum := Counters{Shards: map[string]ShardCounter{}, FellBack: map[string]int64{}}
+	sum := Counters{Shards: map[string]ShardCounter{}, FellBack: map[string]int64{}, Suspects: map[string]int64{}}
 	for _, cell := range r.Cells {
 		c, err := counters(ctx, cell.Admin, r.Secret)
 		if err != nil {
@@ -111,6 +125,12 @@ func (r *Running) Counters(ctx context.Context) (Counters, error) {
 		}
 		for tenant, n := range c.FellBack {
 			sum.FellBack[tenant] += n
+		}
+		for tenant, n := range c.Suspects {
+			sum.Suspects[tenant] += n
+		}
+		if age := c.SnapshotAge; age != nil && (sum.SnapshotAge == nil || *age > *sum.SnapshotAge) {
+			sum.SnapshotAge = age
 		}
 	}
 	return sum, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -93,6 +94,8 @@ type faults struct {
 	poisoned map[string]string // tenant → the cell whose workers it kills
 
 	read sync.Mutex // of the two maps, for who only looks
+
+	refusing map[string]func() // ends the refusing at the address of a process that is down
 }
 
 // of is the fault of a process, nil when there is none.
@@ -142,7 +145,7 @@ func (f *faults) broken() (names, tenants []string) {
 
 var errNoProcess = errors.New("no such process")
 
-// faulty is the process that a fault is for: a shard, the store, the issuer or a keeper.
+// faulty is the process that a fault is for: a shard, the directory, the store, the issuer or a keeper.
 func (s *supervisor) faulty(name string) (*child, *door, error) {
 	if d := s.door(name); d != nil {
 		return d.child, d, nil
@@ -157,7 +160,7 @@ func (s *supervisor) faulty(name string) (*child, *door, error) {
 
 // mayFail says whether a process other than a shard's fails on purpose.
 func (s *supervisor) mayFail(name string) bool {
-	return name == nameStore || name == nameIssuer || name == nameKeeper || strings.HasSuffix(name, "/"+nameKeeper)
+	return name == nameDirectory || name == nameStore || name == nameIssuer || name == nameKeeper || strings.HasSuffix(name, "/"+nameKeeper)
 }
 
 // failing are the names of all processes that fail on purpose.
@@ -195,6 +198,7 @@ func (s *supervisor) fail(ctx context.Context, name string, f Fault) (changed bo
 	switch f.How {
 	case HowKill:
 		_, err = c.down(ctx)
+		s.refuse(name)
 		return true, err
 	case HowHang:
 		if d != nil {
@@ -210,6 +214,39 @@ func (s *supervisor) fail(ctx context.Context, name string, f Fault) (changed bo
 	return true, s.settle(ctx, d)
 }
 
+// refuse has connections to a process that is down end at once, where the supervisor holds its socket: nobody
+// would take them, nor refuse them.
+func (s *supervisor) refuse(name string) {
+	l, ok := s.listeners[name].(*net.TCPListener)
+	if !ok {
+		return // it is the process's own socket, and gone
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.AcceptTCP()
+			if err != nil {
+				return
+			}
+			_ = c.SetLinger(0) // a reset, as of a machine without the process
+			_ = c.Close()
+		}
+	}()
+	s.faults.refusing[name] = func() {
+		_ = l.SetDeadline(time.Now())
+		<-ended
+		_ = l.SetDeadline(time.Time{})
+	}
+}
+
+func (s *supervisor) acceptAgain(name string) {
+	if end := s.faults.refusing[name]; end != nil {
+		end()
+		delete(s.faults.refusing, name)
+	}
+}
+
 // undo ends what kill and hang did to a process itself.
 func (s *supervisor) undo(c *child, f *Fault) error {
 	if f == nil {
@@ -217,6 +254,7 @@ func (s *supervisor) undo(c *child, f *Fault) error {
 	}
 	switch f.How {
 	case HowKill:
+		s.acceptAgain(c.name)
 		c.up()
 	case HowHang:
 		return c.thaw()

@@ -30,13 +30,13 @@ const frontDoorHealth = "/.cellwall/healthz"
 
 // frontSettings is the front door process's file.
 type frontSettings struct {
-	Issuer      string            `json:"issuer"`
-	Audience    string            `json:"audience"`
-	Claim       string            `json:"claim"`
-	Store       string            `json:"store"`
-	StoreSecret string            `json:"storeSecret"`
-	Secret      string            `json:"secret"` // shown to the cells
-	Cells       map[string]string `json:"cells"`  // address of the router by cell
+	Issuer          string            `json:"issuer"`
+	Audience        string            `json:"audience"`
+	Claim           string            `json:"claim"`
+	Directory       string            `json:"directory"`
+	DirectorySecret string            `json:"directorySecret"`
+	Secret          string            `json:"secret"` // shown to the cells
+	Cells           map[string]string `json:"cells"`  // address of the router by cell
 }
 
 // RunFrontDoor is the front door process: it sends each tenant's requests to the cell where the directory has
@@ -50,7 +50,7 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 	if err != nil {
 		return err
 	}
-	home, err := httpdir.NewClient(s.Store, s.StoreSecret, nil)
+	home, err := httpdir.NewClient(s.Directory, s.DirectorySecret, nil)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ var cellName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // processes are the names of all processes of the layout, but for those that come and go.
 func (l Layout) processes() []string {
-	all := []string{nameSupervisor, nameGuard, nameStore, nameIssuer}
+	all := []string{nameSupervisor, nameGuard, nameDirectory, nameStore, nameIssuer}
 	if l.FrontDoor {
 		all = append(all, nameFrontDoor)
 	}
@@ -147,7 +147,9 @@ func (l Layout) files() []string {
 			continue
 		}
 		for _, name := range cellFiles {
-			all = append(all, l.settings(p.Cell, name))
+			if name = l.settings(p.Cell, name); name != fileRouter {
+				all = append(all, name)
+			}
 		}
 	}
 	for _, cell := range slices.Sorted(maps.Keys(l.KeyFiles)) {

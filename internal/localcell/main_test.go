@@ -62,12 +62,17 @@ func process(ctx context.Context, args []string) error {
 		return Supervise(ctx, d, []string{self})
 	case "guard":
 		return RunGuard(ctx, os.Stdin)
+	case "directory":
+		return RunDirectory(ctx, d)
 	case "store":
 		return RunStore(ctx, d)
-	case "router":
+	case "router", "keeper":
 		of := ""
 		if len(args) == 5 {
 			of = args[4] // --of
+		}
+		if args[0] == "keeper" {
+			return RunKeeper(ctx, d, of)
 		}
 		return RunRouter(ctx, d, of)
 	case "issuer":

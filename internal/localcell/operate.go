@@ -22,7 +22,7 @@ var ErrTenants = errors.New("not enough tenants")
 
 // Directory is the running cell's directory, for its operator.
 func (r *Running) Directory() (directory.Home, error) {
-	return httpdir.NewClient(r.Store, r.Secret, nil)
+	return httpdir.NewClient(r.DirectoryURL, r.Secret, nil)
 }
 
 // Holder reaches the holdings of the running cell's shards, for its operator.
@@ -49,7 +49,7 @@ func (d Dir) residence(ctx context.Context, r *Running) (*directory.Residence, e
 
 // Entry is what the directory of the running cells has of a tenant.
 func (d Dir) Entry(ctx context.Context, r *Running, tenant string) (directory.Entry, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, askLimit, errors.New("the store does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, askLimit, errors.New("the directory does not answer"))
 	defer cancel()
 	store, err := d.residence(ctx, r)
 	if err != nil {

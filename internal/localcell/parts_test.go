@@ -199,8 +199,8 @@ func TestCounting(t *testing.T) {
 	gone := func(shard string) routing.Attempt { return routing.Attempt{Shard: shard, Err: errors.New("gone")} }
 	for _, o := range []routing.Outcome{
 		{Tenant: "a", Attempts: []routing.Attempt{ok("s01")}},
-		{Tenant: "a", Attempts: []routing.Attempt{gone("s01"), ok("s02")}},
-		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s01", Status: 503}, gone("s02")}},
+		{Tenant: "a", Fallbacks: 1, Attempts: []routing.Attempt{gone("s01"), ok("s02")}},
+		{Tenant: "b", Fallbacks: 1, Attempts: []routing.Attempt{{Shard: "s01", Status: 503}, gone("s02")}},
 		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 500}}}, // an answer
 		{Tenant: "c"},
 	} {
@@ -210,7 +210,10 @@ func TestCounting(t *testing.T) {
 		Requests: 5, Refused: 1, Failures: 1, Fallbacks: 2,
 		Shards:   map[string]ShardCounter{"s01": {3, 2}, "s02": {3, 1}},
 		FellBack: map[string]int64{"a": 1, "b": 1},
+		Suspects: map[string]int64{"b": 2},
 	}
+	c.suspect("b")
+	c.suspect("b")
 	got := c.snapshot()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
@@ -237,7 +240,10 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer items.Close()
-	h := storeHandler(directory.NewMemory(), items, testQueues(t), storeSecrets{Workers: "w", Router: "r", Operator: "o"})
+	secrets := storeSecrets{Workers: "w", Router: "r", Operator: "o"}
+	h := http.NewServeMux()
+	h.Handle("/v1/directory/", directoryHandler(directory.NewMemory(), secrets))
+	h.Handle("/", storeHandler(items, testQueues(t), secrets))
 	const (
 		entry   = `{"part":"TENANT#acme","sort":"ENTRY"}`
 		history = `{"part":"TENANT#acme","sort":"LOG#1"}`
@@ -281,7 +287,7 @@ func TestTheStoreWritesNothingTooLate(t *testing.T) {
 	if err := items.Holds().Hold(t.Context(), "eu-1", "s01", directory.Holding{Tenant: "a", Epoch: 1}); err != nil {
 		t.Fatal(err)
 	}
-	h := storeHandler(directory.NewMemory(), items, testQueues(t), storeSecrets{Workers: "w"})
+	h := storeHandler(items, testQueues(t), storeSecrets{Workers: "w"})
 	for _, c := range []struct {
 		deadline string
 		status   int
@@ -309,7 +315,7 @@ func TestShardsOverTheStoresAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { items.Close() })
-		server := httptest.NewServer(storeHandler(directory.NewMemory(), items, testQueues(t), storeSecrets{Workers: "w", Router: "r", Operator: "o"}))
+		server := httptest.NewServer(storeHandler(items, testQueues(t), storeSecrets{Workers: "w", Router: "r", Operator: "o"}))
 		t.Cleanup(server.Close)
 		shard, err := itemhttp.New(server.URL, "w", "eu-1", "s01")
 		if err != nil {

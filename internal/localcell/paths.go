@@ -24,6 +24,8 @@ const (
 	fileDirectory    = "directory.db"
 	fileItems        = "items.db"
 	fileQueues       = "queues.db"
+	fileSnapshot     = "snapshot"      // what a router serves from while what it asks is down
+	fileSnapshotKeys = "snapshot-keys" // that seal it
 	dirLogs          = "logs"
 )
 
@@ -45,7 +47,7 @@ func (d Dir) String() string { return d.path }
 func (d Dir) file(name string) string { return filepath.Join(d.path, name) }
 
 // cellFiles are the files that each of several cells has for itself, as CELL.FILE.
-var cellFiles = []string{fileRouter}
+var cellFiles = []string{fileRouter, fileSnapshot, fileSnapshotKeys, fileSnapshot + ".lock"}
 
 // Log is the path of the log of one process of the cell.
 func (d Dir) Log(process string) string { return filepath.Join(d.path, dirLogs, logName(process)) }

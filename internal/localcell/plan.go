@@ -3,6 +3,7 @@ package localcell
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
@@ -20,10 +21,26 @@ type Plan struct {
 	Routes     []routing.Route `json:"routes"`
 	Worker     string          `json:"worker"` // absolute path of the service's executable
 	Queue      QueuePlan       `json:"queue"`
+	Router     RouterPlan      `json:"router"`
 
 	// Topology is how the fleet says that the cell places its tenants. It is published in a cell that has
 	// none yet; from then on those that are published count. Its shards are those that run.
 	Topology directory.Topology `json:"topology"`
+}
+
+// RouterPlan is what a router lets through and goes by; see the fields of routing.Config. 0 is no limit.
+type RouterPlan struct {
+	AttemptTimeout    time.Duration `json:"attemptTimeout"` // nanoseconds
+	TenantRate        float64       `json:"tenantRate"`     // requests a second
+	TenantBurst       int           `json:"tenantBurst"`
+	TenantConcurrency int           `json:"tenantConcurrency"`
+	FanoutConcurrency int           `json:"fanoutConcurrency"`
+	State             routing.State `json:"state"`
+	IdempotencyKeys   bool          `json:"idempotencyKeys"`
+
+	// Where a path and a body name the tenant, too: see identity.NewAgreement.
+	PathTenant string `json:"pathTenant,omitempty"`
+	BodyTenant string `json:"bodyTenant,omitempty"`
 }
 
 // QueuePlan is how a shard's queue is worked through.
@@ -72,6 +89,12 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 		p.Topology.KBySize[size] = s.PerTenant
 	}
 	p.Queue = QueuePlan{MaxReceive: 5, Consumers: 2} // fleet.yaml's defaults, where it has no queue
+	p.Router = RouterPlan{
+		AttemptTimeout: f.Router.AttemptTimeout, TenantRate: float64(f.Router.TenantRate), TenantBurst: f.Router.TenantBurst,
+		TenantConcurrency: f.Router.TenantConcurrency, FanoutConcurrency: f.Router.FanoutConcurrency,
+		State: routing.State(f.Shard.State.Mode), IdempotencyKeys: f.Shard.State.IdempotencyKeys,
+		PathTenant: f.Auth.PathTenant, BodyTenant: f.Auth.BodyTenant,
+	}
 	if q := f.Shard.Queue; q != nil {
 		p.Queue = QueuePlan{q.MaxReceive, q.Consumers}
 	}

@@ -28,12 +28,9 @@ type queueTransport struct {
 // Send implements routing.Transport: the answer is 202 with the job's id as soon as the store has it on disk.
 func (t *queueTransport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
 	job := routing.NewJob(rand.Text(), call, req)
-	message, err := json.Marshal(job)
+	message, err := job.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("%w: write the job: %w", routing.ErrNotSent, err)
-	}
-	if len(message) > jobqueue.MaxBody {
-		return nil, fmt.Errorf("%w: a message of %d bytes, and a queue takes %d", routing.ErrTooLarge, len(message), jobqueue.MaxBody)
 	}
 	err = t.queues.Send(ctx, shardQueue(t.cell, call.Shard), jobqueue.Message{ID: job.ID, Group: names.Tenant(call.Tenant), Body: message})
 	if err != nil {

@@ -12,16 +12,17 @@ import (
 
 // Running is a running cell as its state directory describes it. It holds secrets.
 type Running struct {
-	Cell       string       `json:"cell"`
-	Started    time.Time    `json:"started"`    // UTC
-	Supervisor proc.Process `json:"supervisor"` //
-	Guard      proc.Process `json:"guard"`      // leads the process group of all the others
-	Router     string       `json:"router"`     // where tenants send their requests, http://127.0.0.1:port
-	Admin      string       `json:"admin"`      // the router's counters, for the operator
-	Issuer     string       `json:"issuer"`     // OpenID Connect discovery below it
-	Control    string       `json:"control"`    // the supervisor's address
-	Store      string       `json:"store"`      // the directory and the cell's items
-	Secret     string       `json:"secret"`     // the operator's, for admin, control and store
+	Cell         string       `json:"cell"`
+	Started      time.Time    `json:"started"`    // UTC
+	Supervisor   proc.Process `json:"supervisor"` //
+	Guard        proc.Process `json:"guard"`      // leads the process group of all the others
+	Router       string       `json:"router"`     // where tenants send their requests, http://127.0.0.1:port
+	Admin        string       `json:"admin"`      // the router's counters, for the operator
+	Issuer       string       `json:"issuer"`     // OpenID Connect discovery below it
+	Control      string       `json:"control"`    // the supervisor's address
+	DirectoryURL string       `json:"directory"`  // the tenant directory
+	Store        string       `json:"store"`      // the cells' items and queues
+	Secret       string       `json:"secret"`     // the operator's, for admin, control, directory and store
 	// FrontDoor is where tenants send their requests, and Cells are the cells behind it; empty without one.
 	FrontDoor string        `json:"frontDoor,omitempty"`
 	Cells     []RunningCell `json:"cells,omitempty"`
@@ -58,7 +59,7 @@ func (r *Running) Names() []string {
 
 // ProcessStatus is one process of the cell.
 type ProcessStatus struct {
-	Name      string     `json:"name"`  // store, issuer, router, or a shard's id; with several cells CELL/ before what is of one
+	Name      string     `json:"name"`  // directory, store, issuer, router, keeper, or a shard's id; with several cells CELL/ before what is of one
 	State     string     `json:"state"` // starting, ready, waiting, held, frozen or stopped
 	PID       int        `json:"pid,omitempty"`
 	Start     string     `json:"start,omitempty"`     // tells the process from a later one with its pid

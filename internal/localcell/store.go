@@ -21,19 +21,19 @@ import (
 // The first file that a process of the cell inherits beside its standard streams.
 const firstInherited = 3
 
-// storeSecrets say who may do what at the store's address.
+// storeSecrets say who may do what at the addresses of the directory and the store.
 type storeSecrets struct {
 	Workers  string `json:"workers"`  // tenants' state
 	Router   string `json:"router"`   // reads of what it serves from
 	Operator string `json:"operator"` // everything
 }
 
-// RunStore is the store process: it serves the directory and the cell's items on the listener that it
-// inherited, until ctx ends.
-func RunStore(ctx context.Context, d Dir) (err error) {
+// RunDirectory is the directory process: it serves the tenant directory on the listener that it inherited, until
+// ctx ends.
+func RunDirectory(ctx context.Context, d Dir) (err error) {
 	var secrets storeSecrets
 	if err := d.readJSON(fileStore, &secrets); err != nil {
-		return fmt.Errorf("the store's settings: %w", err)
+		return fmt.Errorf("the directory's settings: %w", err)
 	}
 	listener, err := inheritListener(firstInherited)
 	if err != nil {
@@ -47,6 +47,20 @@ func RunStore(ctx context.Context, d Dir) (err error) {
 	if _, err := directory.Open(ctx, home); err != nil { // one of a newer version is left alone
 		return err
 	}
+	return loopback.Serve(ctx, listener, directoryHandler(home, secrets))
+}
+
+// RunStore is the store process: it serves the cells' items, whom their shards hold, and their queues on the
+// listener that it inherited, until ctx ends.
+func RunStore(ctx context.Context, d Dir) (err error) {
+	var secrets storeSecrets
+	if err := d.readJSON(fileStore, &secrets); err != nil {
+		return fmt.Errorf("the store's settings: %w", err)
+	}
+	listener, err := inheritListener(firstInherited)
+	if err != nil {
+		return err
+	}
 	items, err := boltitems.Open(d.file(fileItems))
 	if err != nil {
 		return err
@@ -57,7 +71,7 @@ func RunStore(ctx context.Context, d Dir) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, queues.Close()) }()
-	return loopback.Serve(ctx, listener, storeHandler(home, items, queues, secrets))
+	return loopback.Serve(ctx, listener, storeHandler(items, queues, secrets))
 }
 
 func inheritListener(fd int) (net.Listener, error) {
@@ -73,14 +87,21 @@ func inheritListener(fd int) (net.Listener, error) {
 	return l, nil
 }
 
-// storeHandler lets the operator do everything, the router read what it serves from and use the queues, and
-// workers use the tenants' state as far as their shards hold them. Whom a shard holds is not theirs to write.
-func storeHandler(home directory.Home, items *boltitems.Items, queues *jobqueue.Queues, secrets storeSecrets) http.Handler {
+// directoryHandler lets the operator do everything, and the router read what it serves from.
+func directoryHandler(home directory.Home, secrets storeSecrets) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/directory/", loopback.By(map[string]http.Handler{
 		secrets.Operator: httpdir.HomeHandler(home),
 		secrets.Router:   httpdir.ServingHandler(home),
 	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	return loopback.Only(mux)
+}
+
+// storeHandler lets the operator do everything, the router use the queues, and workers use the tenants' state as
+// far as their shards hold them. Whom a shard holds is not theirs to write.
+func storeHandler(items *boltitems.Items, queues *jobqueue.Queues, secrets storeSecrets) http.Handler {
+	mux := http.NewServeMux()
 	mux.Handle("/v1/holds/", loopback.Require(httpdir.HoldsHandler(items.Holds()), secrets.Operator))
 	state := loopback.Require(handler.UntilDeadline(itemhttp.Handler(items)), secrets.Workers, secrets.Operator)
 	mux.Handle("/v1/items", state)

@@ -23,6 +23,7 @@ const (
 	startDeaths    = 4                // quick deaths of one process, after which the cell does not start
 	nameGuard      = "guard"
 	nameSupervisor = "supervisor"
+	nameDirectory  = "directory"
 	nameStore      = "store"
 	nameIssuer     = "issuer"
 	nameKeeper     = "keeper"
@@ -65,7 +66,7 @@ type member struct {
 }
 
 // stages are the processes that start together.
-type stages struct{ base, workers, routers, front []*child }
+type stages struct{ base, workers, keepers, routers, front []*child }
 
 // failure is why a cell had to end that nobody asked to end.
 type failure struct{ err error }
@@ -96,7 +97,7 @@ func Supervise(ctx context.Context, d Dir, self []string) error {
 	}
 	s := &supervisor{
 		dir: d, self: self, stop: stop, changes: make(chan struct{}, 1),
-		faults: faults{byName: map[string]*Fault{}, poisoned: map[string]string{}},
+		faults: faults{byName: map[string]*Fault{}, poisoned: map[string]string{}, refusing: map[string]func(){}},
 		log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	err := s.run(ctx, report)
@@ -186,7 +187,8 @@ func (s *supervisor) prepare() error {
 		return err
 	}
 	s.listeners = map[string]net.Listener{}
-	store, issued, control := s.listen(nameStore, &err), s.listen(nameIssuer, &err), s.listen("control", &err)
+	tenants, store := s.listen(nameDirectory, &err), s.listen(nameStore, &err)
+	issued, control := s.listen(nameIssuer, &err), s.listen("control", &err)
 	for _, p := range s.layout.Cells {
 		s.members = append(s.members, &member{
 			plan: p, secret: loopback.NewSecret(),
@@ -195,7 +197,7 @@ func (s *supervisor) prepare() error {
 	}
 	s.running = Running{
 		Cell: s.layout.Cells[0].Cell, Started: time.Now().UTC(), Supervisor: self, Secret: loopback.NewSecret(),
-		Router: s.members[0].router, Admin: s.members[0].admin, Issuer: issued, Control: control, Store: store,
+		Router: s.members[0].router, Admin: s.members[0].admin, Issuer: issued, Control: control, DirectoryURL: tenants, Store: store,
 	}
 	if s.layout.FrontDoor {
 		s.running.FrontDoor = s.listen(nameFrontDoor, &err)
@@ -228,7 +230,8 @@ func (s *supervisor) listen(name string, err *error) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// start starts the processes in stages. Routers come when every worker has its final address.
+// start starts the processes in stages. Routers come when every worker has its final address and each cell
+// its snapshot.
 func (s *supervisor) start(ctx context.Context) error {
 	s.begin(ctx, s.stages.base)
 	s.begin(ctx, s.stages.workers)
@@ -237,6 +240,10 @@ func (s *supervisor) start(ctx context.Context) error {
 	}
 	frontSecret := loopback.NewSecret()
 	if err := s.writeRouterSettings(frontSecret); err != nil {
+		return err
+	}
+	s.begin(ctx, s.stages.keepers)
+	if err := s.awaitReady(ctx, s.stages.keepers); err != nil {
 		return err
 	}
 	s.begin(ctx, s.stages.routers)
@@ -327,12 +334,20 @@ func (s *supervisor) command(name string, files ...*os.File) *exec.Cmd {
 // commandOf is a hidden command that is of one of several cells.
 func (s *supervisor) commandOf(cell, name string, files ...*os.File) *exec.Cmd {
 	args := append(slices.Clone(s.self[1:]), name, "--state-dir", s.dir.String())
-	if cell != "" && s.layout.FrontDoor {
-		args = append(args, "--of", cell)
+	if of := s.cellFlag(cell); of != "" {
+		args = append(args, "--of", of)
 	}
 	cmd := exec.Command(s.self[0], args...)
 	cmd.ExtraFiles = files
 	return cmd
+}
+
+// cellFlag is how a cell's processes are told which cell they are of: by its name where there are several.
+func (s *supervisor) cellFlag(cell string) string {
+	if s.layout.FrontDoor {
+		return cell
+	}
+	return ""
 }
 
 func (s *supervisor) changed() {

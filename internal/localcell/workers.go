@@ -44,6 +44,10 @@ func probe(ctx context.Context, url string) error {
 // addProcesses lays the processes out.
 func (s *supervisor) addProcesses() error {
 	s.free = s.freePorts()
+	tenants, err := s.listenerFile(nameDirectory)
+	if err != nil {
+		return err
+	}
 	store, err := s.listenerFile(nameStore)
 	if err != nil {
 		return err
@@ -53,6 +57,9 @@ func (s *supervisor) addProcesses() error {
 		return err
 	}
 	s.stages.base = append(s.stages.base,
+		s.newChild(nameDirectory, func() *exec.Cmd { return s.command(nameDirectory, tenants) }, func(ctx context.Context) error {
+			return probe(ctx, s.running.DirectoryURL+"/healthz")
+		}),
 		s.newChild(nameStore, func() *exec.Cmd { return s.command(nameStore, store) }, func(ctx context.Context) error {
 			return probe(ctx, s.running.Store+"/healthz")
 		}),
@@ -72,7 +79,7 @@ func (s *supervisor) addProcesses() error {
 		s.stages.front = append(s.stages.front, s.newChild(nameFrontDoor, func() *exec.Cmd { return s.command(nameFrontDoor, public) },
 			func(ctx context.Context) error { return probe(ctx, s.running.FrontDoor+frontDoorHealth) }))
 	}
-	s.children = slices.Concat(s.stages.base, s.stages.workers, s.stages.routers, s.stages.front)
+	s.children = slices.Concat(s.stages.base, s.stages.workers, s.stages.keepers, s.stages.routers, s.stages.front)
 	return nil
 }
 
@@ -98,6 +105,10 @@ func (s *supervisor) addCell(m *member) error {
 	s.stages.routers = append(s.stages.routers,
 		s.newChild(name(nameRouter), func() *exec.Cmd { return s.commandOf(m.plan.Cell, nameRouter, public, admin) }, func(ctx context.Context) error {
 			return probe(ctx, m.admin+"/healthz")
+		}))
+	s.stages.keepers = append(s.stages.keepers,
+		s.newChild(name(nameKeeper), func() *exec.Cmd { return s.commandOf(m.plan.Cell, nameKeeper) }, func(context.Context) error {
+			return s.dir.snapshot(routerSettings{Plan: m.plan}, s.cellFlag(m.plan.Cell)).fresh()
 		}))
 	return nil
 }

@@ -27,8 +27,8 @@ func TestTheCommandsTellOneStory(t *testing.T) {
 
 	// What up says to try works as it stands.
 	out := c.must("status")
-	if !strings.Contains(out, r.Router) || strings.Count(out, "ready") != 6 {
-		t.Errorf("status of a store, four workers and a router:\n%s", out)
+	if !strings.Contains(out, r.Router) || strings.Count(out, "ready") != 9 {
+		t.Errorf("status of a directory, a store, an issuer, four workers, a keeper and a router:\n%s", out)
 	}
 	if strings.Contains(out, r.Secret) || strings.Contains(c.must("status", "--json"), r.Secret) {
 		t.Error("status shows the operator's secret")

@@ -1,0 +1,166 @@
+package localcell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"cellwall.dev/cellwall/internal/adapter/httpdir"
+	"cellwall.dev/cellwall/internal/adapter/shardhttp"
+	"cellwall.dev/cellwall/internal/adapter/tokenverify"
+	"cellwall.dev/cellwall/internal/dircache"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/identity"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
+	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/health"
+	"cellwall.dev/cellwall/internal/routing/limit"
+	"cellwall.dev/cellwall/internal/routing/poison"
+	"cellwall.dev/cellwall/internal/snapshot"
+	"cellwall.dev/cellwall/lambda/shardkit"
+)
+
+// front is the router's engine with what it goes by.
+type front struct {
+	handler  http.Handler
+	counters *counting
+	snapshot *snapshot.Holder
+	health   map[string]*health.Tracker // by way
+
+	cell       string
+	entries    routing.Entries
+	topologies routing.Topologies
+	keys       directory.Keys
+	queues     *jobqueue.Client
+	plan       QueuePlan
+	log        *slog.Logger
+}
+
+// newFront puts the same engine together that the router function on AWS runs.
+func newFront(s routerSettings, keys directory.Keys, counters *counting, log *slog.Logger) (*front, error) {
+	home, err := httpdir.NewClient(s.Directory, s.StoreSecret, &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
+	})
+	if err != nil {
+		return nil, err
+	}
+	served := &lookup{home: home}
+	f := &front{
+		counters: counters, snapshot: snapshot.NewHolder(s.Plan.Cell), health: map[string]*health.Tracker{
+			routing.ViaHTTP: health.New(health.Config{}), routing.ViaLambda: health.New(health.Config{}), routing.ViaQueue: health.New(health.Config{Queue: true}),
+		},
+		cell: s.Plan.Cell, queues: jobqueue.NewClient(s.Store, s.StoreSecret), plan: s.Plan.Queue, log: log,
+	}
+	if f.entries, err = dircache.New(dircache.Config{Cell: s.Plan.Cell, Directory: served, Base: f.snapshot}); err != nil {
+		return nil, err
+	}
+	f.topologies, f.keys = f.snapshot.Topologies(served), f.snapshot.Keys(keys)
+	engine, err := f.engine(s)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := tokenverify.New(tokenverify.Config{
+		Issuer: s.Issuer, Audience: s.Plan.Audience, Claim: s.Plan.Claim,
+		Fallback: func() json.RawMessage { jwks, _, _ := f.snapshot.IssuerKeys(); return jwks },
+	})
+	if err != nil {
+		return nil, err
+	}
+	var callers identity.Source = identity.NewVerified(tokens)
+	if s.FrontSecret != "" { // the token that a front door forwards is verified as anybody's
+		if callers, err = identity.Behind(callers, identity.FrontDoors{Secret: s.FrontSecret}); err != nil {
+			return nil, err
+		}
+	}
+	agreement, err := identity.NewAgreement(s.Plan.Router.PathTenant, s.Plan.Router.BodyTenant)
+	if err != nil {
+		return nil, err
+	}
+	f.handler = handler.NewHTTP(handler.HTTPConfig{Router: engine, Identity: callers, Agreement: agreement, Log: log})
+	return f, nil
+}
+
+func (f *front) engine(s routerSettings) (*routing.Engine, error) {
+	workers := shardhttp.New(func(shard string) (string, error) {
+		if base, ok := s.Workers[shard]; ok {
+			return base, nil
+		}
+		return "", fmt.Errorf("no process serves shard %q", shard)
+	}, http.Header{shardkit.HeaderSecret: {s.WorkerSecret}})
+	r := s.Plan.Router
+	tenants, err := limit.NewTenants(limit.Config{Rate: r.TenantRate, Burst: r.TenantBurst, Concurrent: r.TenantConcurrency})
+	if err != nil {
+		return nil, err
+	}
+	return routing.New(routing.Config{
+		Cell: s.Plan.Cell, Entries: f.entries, Topologies: f.topologies, Keys: f.keys, Routes: s.Plan.Routes,
+		Transports: map[string]routing.Transport{
+			routing.ViaHTTP:   workers,
+			routing.ViaLambda: sliceWorkers{workers}, // the worker's HTTP main does what its Lambda main does
+			routing.ViaQueue:  &queueTransport{f.queues, s.Plan.Cell},
+		},
+		Timeout: requestLimit, AttemptTimeout: min(r.AttemptTimeout, requestLimit),
+		State: r.State, IdempotencyKeys: r.IdempotencyKeys,
+		Health: f.health, Tenants: tenants, Fanouts: limit.NewFanout(r.FanoutConcurrency),
+		Poison: poison.New(poison.Config{OnVerdict: func(v poison.Verdict) {
+			f.log.Error("a tenant takes down who serves it", "tenant", v.Tenant, "shards", v.Shards, "until", v.Until, "firm", v.Firm)
+			f.counters.suspect(v.Tenant)
+		}}),
+		Observe: f.counters.observe,
+	})
+}
+
+// sliceWorkers speaks with workers as with Lambda slices, of which it has one thing that HTTP has not: an answer by
+// which the concurrency is used up and nothing was done. A gate gives it.
+type sliceWorkers struct{ workers routing.Transport }
+
+func (t sliceWorkers) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
+	resp, err := t.workers.Send(ctx, call, req)
+	if err == nil && resp.Status == http.StatusTooManyRequests && resp.Header.Get(headerErrorType) == throttledType {
+		if resp.Stream != nil {
+			resp.Stream.Close()
+		}
+		return nil, fmt.Errorf("shard %s: %w", call.Shard, routing.ErrThrottled)
+	}
+	return resp, err
+}
+
+// lookup opens the directory with the first request, so that the router starts while the directory is down.
+type lookup struct {
+	home directory.Home
+	dir  atomic.Pointer[directory.Directory]
+}
+
+// Get implements dircache.Directory.
+func (l *lookup) Get(ctx context.Context, tenant string) (directory.Entry, error) {
+	d, err := l.open(ctx)
+	if err != nil {
+		return directory.Entry{}, err
+	}
+	return d.Get(ctx, tenant)
+}
+
+// Topology implements routing.Topologies.
+func (l *lookup) Topology(ctx context.Context, cell string, version uint64) (directory.Topology, error) {
+	d, err := l.open(ctx)
+	if err != nil {
+		return directory.Topology{}, err
+	}
+	return d.Topology(ctx, cell, version)
+}
+
+func (l *lookup) open(ctx context.Context) (*directory.Directory, error) {
+	if d := l.dir.Load(); d != nil {
+		return d, nil
+	}
+	d, err := directory.Open(ctx, l.home)
+	if err == nil {
+		l.dir.Store(d)
+	}
+	return d, err
+}

@@ -1,0 +1,172 @@
+package localcell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"cellwall.dev/cellwall/internal/adapter/httpdir"
+	"cellwall.dev/cellwall/internal/adapter/issuerkeys"
+	"cellwall.dev/cellwall/internal/adapter/snapfile"
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/keeper"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
+	"cellwall.dev/cellwall/internal/snapshot"
+)
+
+const (
+	keepEvery    = 5 * time.Second // between two snapshots; on AWS a minute or more
+	keepFresh    = 3 * keepEvery   // a keeper whose snapshot is not older is ready
+	snapshotWait = 2 * time.Second // of a router that starts
+)
+
+// snapshotFiles are where a cell's snapshot lies, and the keys that seal it.
+type snapshotFiles struct{ cell, file, keys string }
+
+// snapshot names the files of a cell; of is what its processes were told, "" of the only one.
+func (d Dir) snapshot(s routerSettings, of string) snapshotFiles {
+	prefix := ""
+	if of != "" {
+		prefix = of + "."
+	}
+	return snapshotFiles{s.Plan.Cell, d.file(prefix + fileSnapshot), d.file(prefix + fileSnapshotKeys)}
+}
+
+// fresh says whether a keeper wrote a snapshot lately.
+func (f snapshotFiles) fresh() error {
+	info, err := os.Stat(f.file)
+	if err != nil {
+		return err
+	}
+	if age := time.Since(info.ModTime()); age > keepFresh {
+		return fmt.Errorf("the snapshot is %v old", age.Round(time.Second))
+	}
+	return nil
+}
+
+// follow takes the cell's snapshot, and each new one until ctx ends. A router that finds none serves by what it
+// asks for.
+func (f *front) follow(ctx context.Context, files snapshotFiles, beside *sync.WaitGroup) error {
+	keys, err := snapfile.MakeKeys(files.keys, files.cell)
+	if err != nil {
+		return err
+	}
+	refresher, err := snapshot.NewRefresher(snapshot.RefreshConfig{
+		Reader: snapfile.New(files.file), Opener: keys, Holder: f.snapshot, Every: keepEvery,
+		Observe: func(s *snapshot.Snapshot, err error) {
+			if taken, reports, ok := f.snapshot.Health(); ok && s != nil {
+				for _, tracker := range f.health {
+					tracker.Report(taken, reports)
+				}
+			}
+			if snapshot.Refused(err) {
+				f.log.Error("the snapshot is of no use", "err", err)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := refresher.Start(ctx, snapshotWait); err != nil {
+		f.log.Warn("no snapshot yet", "err", err)
+	}
+	beside.Go(func() { refresher.Run(ctx) })
+	return nil
+}
+
+// RunKeeper is the keeper process of a cell, of the only one when that is "": it writes the cell's snapshot until
+// ctx ends.
+func RunKeeper(ctx context.Context, d Dir, cell string) error {
+	file := fileRouter
+	if cell != "" {
+		file = cell + "." + fileRouter
+	}
+	var s routerSettings
+	if err := d.readJSON(file, &s); err != nil {
+		return fmt.Errorf("the keeper's settings: %w", err)
+	}
+	// It lists the cell's tenants, which a router may not.
+	home, err := httpdir.NewClient(s.Directory, s.AdminSecret, nil)
+	if err != nil {
+		return err
+	}
+	issuer, err := issuerkeys.New(s.Issuer)
+	if err != nil {
+		return err
+	}
+	files := d.snapshot(s, cell)
+	seal, err := snapfile.MakeKeys(files.keys, files.cell)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	k, err := keeper.New(keeper.Config{
+		Cell: s.Plan.Cell, Store: snapfile.New(files.file), Keyring: seal, Directory: &kept{lookup{home: home}},
+		Keys:   func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) },
+		Issuer: issuer, Queues: queueAges{jobqueue.NewClient(s.Store, s.AdminSecret), s.Plan.Cell},
+	})
+	if err != nil {
+		return err
+	}
+	k.Run(ctx, keepEvery, func(o keeper.Outcome, err error) {
+		switch {
+		case err != nil:
+			log.Error("no snapshot was written", "err", err)
+		case o.Err() != nil:
+			log.Warn("a source is down; its part of the snapshot stays as it was", "err", o.Err())
+		}
+	})
+	return nil
+}
+
+// kept is the directory as the keeper reads it, opened when it answers.
+type kept struct{ lookup }
+
+// ListCell implements keeper.Directory.
+func (k *kept) ListCell(ctx context.Context, cell, after string, limit int) ([]directory.Entry, error) {
+	d, err := k.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.ListCell(ctx, cell, after, limit)
+}
+
+// Topologies implements keeper.Directory.
+func (k *kept) Topologies(ctx context.Context, cell string, after uint64, limit int) ([]directory.Topology, error) {
+	d, err := k.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.Topologies(ctx, cell, after, limit)
+}
+
+// Cell implements keeper.Directory.
+func (k *kept) Cell(ctx context.Context, name string) (directory.Cell, error) {
+	d, err := k.open(ctx)
+	if err != nil {
+		return directory.Cell{}, err
+	}
+	return d.Cell(ctx, name)
+}
+
+// queueAges are how long the oldest jobs of the cell's shards have waited.
+type queueAges struct {
+	queues *jobqueue.Client
+	cell   string
+}
+
+// QueueAges implements keeper.Queues.
+func (q queueAges) QueueAges(ctx context.Context, shards []string) (map[string]time.Duration, error) {
+	ages := map[string]time.Duration{}
+	for _, shard := range shards {
+		stats, err := q.queues.Stats(ctx, shardQueue(q.cell, shard))
+		if err != nil {
+			return nil, err
+		}
+		ages[shard] = stats.Oldest
+	}
+	return ages, nil
+}
