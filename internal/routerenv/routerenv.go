@@ -23,8 +23,10 @@ type Environment struct {
 	HomeRegion      string // CELLWALL_DIRECTORY_HOME_REGION: where the directory is written
 	// Home is the table there, by name or ARN, to ask when a replica will not do; empty where the table that is
 	// read is that one, or where there is no way to it. CELLWALL_DIRECTORY_HOME.
-	Home   string
-	Routes []routing.Route // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
+	Home string
+	// Snapshots is the bucket of the cell's snapshot, "" where there is none. CELLWALL_SNAPSHOT_BUCKET.
+	Snapshots string
+	Routes    []routing.Route // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
 	// Stream says that the function's URLs have the invoke mode RESPONSE_STREAM. CELLWALL_STREAM: "1", or not set.
 	Stream bool
 }
@@ -44,6 +46,7 @@ func Parse(getenv func(string) string) (Environment, error) {
 		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),
 		HomeRegion:      p.text("CELLWALL_DIRECTORY_HOME_REGION"),
 		Home:            getenv("CELLWALL_DIRECTORY_HOME"),
+		Snapshots:       getenv("CELLWALL_SNAPSHOT_BUCKET"),
 	}
 	if e.Home != "" && !e.Replica() {
 		p.fault("CELLWALL_DIRECTORY_HOME", "is %q: the table that is read is in the home region %s itself; leave it out", e.Home, e.HomeRegion)

@@ -15,6 +15,7 @@ var variables = map[string]string{
 	"CELLWALL_KEY_SECRET": "cellwall/orders/eu-1/placement-key",
 	"CELLWALL_DIRECTORY":  "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", "CELLWALL_DIRECTORY_REGION": "eu-west-1",
 	"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
+	"CELLWALL_SNAPSHOT_BUCKET":       "orders-eu-1-0snap",
 	"CELLWALL_ROUTES":                `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 }
 
@@ -30,7 +31,8 @@ func TestParse(t *testing.T) {
 	want := Environment{
 		Service: "orders", Cell: "eu-1", Claim: "tenant_id", KeySecret: "cellwall/orders/eu-1/placement-key",
 		Directory: "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", DirectoryRegion: "eu-west-1", HomeRegion: "eu-west-1",
-		Routes: []routing.Route{{Path: "/jobs/*", Via: "queue"}, {Path: "/*", Via: "lambda"}},
+		Snapshots: "orders-eu-1-0snap",
+		Routes:    []routing.Route{{Path: "/jobs/*", Via: "queue"}, {Path: "/*", Via: "lambda"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -30,6 +32,8 @@ import (
 	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/health"
+	"cellwall.dev/cellwall/internal/snapshot"
 )
 
 // timeout is for one request. An HTTP API gives up after 30 seconds.
@@ -37,40 +41,51 @@ const timeout = 28 * time.Second
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	gateway, err := router(context.Background(), log)
+	gateway, begin, err := router(context.Background(), log)
 	if err != nil {
 		log.Error("router does not start", "err", err.Error())
 		os.Exit(1)
 	}
-	lambda.Start(handler.Lambda(gateway))
+	answer := handler.Lambda(gateway)
+	lambda.Start(func(ctx context.Context, payload json.RawMessage) (io.Reader, error) {
+		begin(ctx)
+		return answer(ctx, payload)
+	})
 }
 
-func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
+// router makes the cell's router, and what to call when an invocation begins.
+func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, begin func(context.Context), err error) {
 	env, err := routerenv.Parse(os.Getenv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	settings, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+		return nil, nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	keys := secretkey.New(secretsmanager.NewFromConfig(settings, secretkey.ForRequests), env.KeySecret)
 	home, near := openDirectory(settings, env)
-	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home, Single: true}
+	held := snapshot.NewHolder(env.Cell)
+	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home, Base: held, Single: true}
 	if near != nil {
 		topologies = dircache.Topologies(near, home, dircache.LookUp)
 		entryConfig.Replica = near
 	}
 	entries, err := dircache.New(entryConfig)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	trackers := map[string]*health.Tracker{}
+	for _, via := range []string{routing.ViaLambda, routing.ViaHTTP, routing.ViaQueue} {
+		trackers[via] = health.New(health.Config{Lambda: true, Queue: via == routing.ViaQueue})
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	engine, err := routing.New(routing.Config{
 		Cell:       env.Cell,
 		Entries:    entries,
-		Topologies: topologies,
-		Keys:       func(ctx context.Context, _, version string) ([]byte, error) { return keys.Key(ctx, version) },
+		Topologies: held.Topologies(topologies),
+		Keys:       held.Keys(func(ctx context.Context, _, version string) ([]byte, error) { return keys.Key(ctx, version) }),
+		Health:     trackers,
 		Routes:     env.Routes,
 		Transports: map[string]routing.Transport{
 			routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(settings, shardlambda.Once),
@@ -84,13 +99,16 @@ func router(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
 		Observe: handler.LogOutcome(log),
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	callers, err := identity.NewClaims(env.Claim)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: callers, Log: log, Stream: env.Stream}), nil
+	if begin, err = follow(ctx, settings, env, held, trackers, log); err != nil {
+		return nil, nil, err
+	}
+	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: callers, Log: log, Stream: env.Stream}), begin, nil
 }
 
 // openDirectory returns the directory and, where the table that is read is one, the replica of it. Nothing is

@@ -109,6 +109,9 @@ func (c Cell) SnapshotBucket(account, region string) string {
 	return Short(c.join("0snap", account, region), maxBucket)
 }
 
+// SnapshotObject is the key of the snapshot in that bucket.
+const SnapshotObject = "snapshot"
+
 // SnapshotKey and SnapshotMAC are the aliases of the KMS keys by which the cell's snapshot is encrypted and
 // signed.
 func (c Cell) SnapshotKey() string { return "alias/" + c.join("snapshot") }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"cellwall.dev/cellwall/internal/adapter/kmsseal"
+	"cellwall.dev/cellwall/internal/adapter/snaps3"
+	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/routerenv"
+	"cellwall.dev/cellwall/internal/routing/health"
+	"cellwall.dev/cellwall/internal/snapshot"
+)
+
+// startWait is how long an environment's start waits for the cell's snapshot. It serves without, too, as long
+// as the directory and the secret store answer; Lambda gives its start 10 s.
+const startWait = time.Second
+
+// follow keeps the holder at the cell's snapshot, and the trackers at what that says of the shards. It returns
+// what to call when an invocation begins.
+func follow(ctx context.Context, settings aws.Config, env routerenv.Environment, h *snapshot.Holder, trackers map[string]*health.Tracker, log *slog.Logger) (func(context.Context), error) {
+	if env.Snapshots == "" {
+		return func(context.Context) {}, nil
+	}
+	cell := names.ForFleet(env.Service).Cell(env.Cell)
+	r, err := snapshot.NewRefresher(snapshot.RefreshConfig{
+		Reader: snaps3.New(s3.NewFromConfig(settings, snaps3.ForRouters), env.Snapshots, names.SnapshotObject),
+		Opener: kmsseal.ForRouter(kms.NewFromConfig(settings, kmsseal.Brief), kmsseal.Config{
+			Key: cell.SnapshotKey(), MACKey: cell.SnapshotMAC(), Service: env.Service, Cell: env.Cell,
+		}),
+		Holder: h,
+		Observe: func(s *snapshot.Snapshot, err error) {
+			switch {
+			case err != nil:
+				age, held := h.Age(time.Now())
+				log.Warn("no new snapshot", "err", err, "held", held, "ageSeconds", age.Seconds())
+			case s != nil:
+				taken, reports, _ := h.Health()
+				for _, t := range trackers {
+					t.Report(taken, reports)
+				}
+				log.Info("new snapshot", "generation", s.Generation, "tenants", s.Entries.Len(), "taken", s.Taken)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Start(ctx, startWait); err != nil {
+		log.Warn("the router starts without a snapshot", "err", err)
+	}
+	return r.Beside, nil
+}
