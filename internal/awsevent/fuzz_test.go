@@ -106,7 +106,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(`{"statusCode":200}`), make([]byte, 20))
 	f.Fuzz(func(t *testing.T, head, body []byte) {
 		stream := append(append(bytes.Clone(head), delimiter...), body...)
-		resp, err := ReadAnswer(StreamContentType, io.NopCloser(bytes.NewReader(stream)))
+		resp, err := ReadAnswer(io.NopCloser(bytes.NewReader(stream)))
 		if err != nil {
 			return
 		}

@@ -21,9 +21,6 @@ const headerStream = "Cellwall-Stream"
 // delimiter ends the head of a streamed answer. JSON holds no zero bytes.
 var delimiter = make([]byte, 8)
 
-// maxHead is the largest head of a streamed answer, in bytes, that is waited for.
-const maxHead = 64 << 10
-
 // streamHead is what of an answer goes before its body.
 type streamHead struct {
 	StatusCode int               `json:"statusCode"`
@@ -76,29 +73,17 @@ func (s *Stream) Close() error { return s.body.Close() }
 func (s *Stream) ContentType() string { return StreamContentType }
 
 // ReadAnswer reads what a slice answered that was asked for a stream: the head as soon as it is there, and the
-// body as a stream. A slice that does not stream answers whole, and so is the response. ReadAnswer closes the body
-// unless the response has it.
-func ReadAnswer(contentType string, body io.ReadCloser) (*routing.Response, error) {
-	if contentType != StreamContentType {
-		defer body.Close()
-		payload, err := io.ReadAll(io.LimitReader(body, routing.MaxBody+1))
-		switch {
-		case err != nil:
-			return nil, err
-		case len(payload) > routing.MaxBody:
-			return routing.AnswerTooLarge(), nil
-		}
-		return ParseAnswer(payload)
-	}
-	resp, err := readHead(body)
-	if err != nil {
+// body as a stream. A slice that does not stream answers whole, and so is the response; only the delimiter tells them
+// apart, which no whole answer holds. ReadAnswer closes the body unless the response has it.
+func ReadAnswer(body io.ReadCloser) (*routing.Response, error) {
+	resp, err := readAnswer(body)
+	if err != nil || resp.Stream == nil {
 		body.Close()
-		return nil, err
 	}
-	return resp, nil
+	return resp, err
 }
 
-func readHead(body io.ReadCloser) (*routing.Response, error) {
+func readAnswer(body io.ReadCloser) (*routing.Response, error) {
 	var read []byte
 	chunk := make([]byte, 4<<10)
 	for {
@@ -111,11 +96,11 @@ func readHead(body io.ReadCloser) (*routing.Response, error) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("answer broke off in its head: %w", io.ErrUnexpectedEOF)
+			return ParseAnswer(read)
 		case err != nil:
 			return nil, err
-		case len(read) > maxHead:
-			return nil, fmt.Errorf("answer's head is larger than %d bytes", maxHead)
+		case len(read) > routing.MaxBody:
+			return routing.AnswerTooLarge(), nil
 		}
 	}
 }

@@ -207,3 +207,94 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("a shard that hangs: %v", err)
 	}
 }
+
+// TestStream: an answer that may be a stream is one, outlives the attempt's context, and ends well or not as the
+// shard's does.
+func TestStream(t *testing.T) {
+	more := make(chan string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "one")
+		w.(http.Flusher).Flush()
+		if <-more == "break" {
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(w, " two")
+	}))
+	defer server.Close()
+	tr := transport(t, at(server.URL), nil)
+	for how, want := range map[string]string{"end": "one two", "break": "one"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		resp, err := tr.Send(ctx, call, &routing.Request{Method: "GET", Path: "/", Header: http.Header{}, Stream: true})
+		if err != nil || resp.Status != 200 || resp.Stream == nil {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		cancel() // as the engine does when it has an answer
+		more <- how
+		body, err := io.ReadAll(resp.Stream)
+		if string(body) != want || (err == nil) != (how == "end") {
+			t.Errorf("%s: %q, %v", how, body, err)
+		}
+		resp.Stream.Close()
+	}
+}
+
+// TestStreamedFailureIsWhole: what the engine may ask another shard about is not begun to be passed on.
+func TestStreamedFailureIsWhole(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		w.(http.Flusher).Flush()
+		io.WriteString(w, "not now")
+	}))
+	defer server.Close()
+	resp, err := transport(t, at(server.URL), nil).Send(t.Context(), call, &routing.Request{Method: "GET", Path: "/", Header: http.Header{}, Stream: true})
+	if err != nil || resp.Status != 503 || resp.Stream != nil || string(resp.Body) != "not now" {
+		t.Errorf("%+v, %v", resp, err)
+	}
+}
+
+// TestStreamThatHangs ends with the deadline that the shard was told, before its head and after it.
+func TestStreamThatHangs(t *testing.T) {
+	for _, begins := range []bool{false, true} {
+		release := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if begins {
+				io.WriteString(w, "one")
+				w.(http.Flusher).Flush()
+			}
+			<-release
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		resp, err := transport(t, at(server.URL), nil).Send(ctx, call, &routing.Request{Method: "GET", Path: "/", Header: http.Header{}, Stream: true})
+		switch {
+		case !begins && !errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("before the head: %+v, %v", resp, err)
+		case begins && err != nil:
+			t.Errorf("after the head: %v", err)
+		case begins:
+			if body, err := io.ReadAll(resp.Stream); err == nil || string(body) != "one" {
+				t.Errorf("after the head: %q, %v", body, err)
+			}
+			resp.Stream.Close()
+		}
+		cancel()
+		close(release)
+		server.Close()
+	}
+}
+
+// TestClosedStreamLetsGo: who closes a stream waits for nobody, and the shard hears of it.
+func TestClosedStreamLetsGo(t *testing.T) {
+	gone := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(gone)
+	}))
+	defer server.Close()
+	resp, err := transport(t, at(server.URL), nil).Send(t.Context(), call, &routing.Request{Method: "GET", Path: "/", Header: http.Header{}, Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Stream.Close()
+	<-gone
+}

@@ -25,7 +25,7 @@ func (t *Transport) stream(ctx context.Context, function string, payload []byte)
 		return nil, sending.Why(classify(err))
 	}
 	events := out.GetStream()
-	resp, err := awsevent.ReadAnswer(aws.ToString(out.ResponseStreamContentType), &chunks{events: events, stream: events.Events()})
+	resp, err := awsevent.ReadAnswer(&chunks{events: events, stream: events.Events()})
 	if err != nil {
 		sending.End()
 		return nil, sending.Why(err)
