@@ -14,13 +14,14 @@
 //     since a percentage of a handful means nothing: a time-out counts 4, a failure 2, a throttle 1. The limit
 //     is 4, so that one failure among many requests at once changes nothing. An environment of Lambda, which
 //     has to learn from few requests of its own, has the limit 2.
-//  4. Doubling: the first rest takes 1 s, and each failed probe doubles it, up to 30 s (on Lambda 2 min: N
-//     environments probe N times as often as one router). A throttled shard lives, and rests 4 s at most. For
-//     as long as it last rested a shard that answers is on probation: one failure is enough.
+//  4. Doubling: the first rest takes 1 s, and each failed probe doubles it, up to 30 s. On Lambda that is 8 s up
+//     to 2 min: an environment may not see a request each second, and N probe N times as often. A throttled shard lives, and rests 4 s at most (16 s).
+//     For as long as it last rested a shard that answers is on probation: one failure is enough.
 //  5. Burst: failures of requests that were out already when the shard began to rest do not prolong the rest.
 //  6. OneProbe: when the rest is over one request is the probe, and asks the shard first. There is no other
 //     one before that was answered, or has been out for another rest. A request that may not be repeated is no
-//     probe until the shard was left alone for the longest rest.
+//     probe until the shard was left alone for the longest rest. A shard that is ill by a report is not probed:
+//     who reports looks often enough for all.
 //  7. Jittered (Lambda): a rest takes between half and one and a half times its length, evenly, so that
 //     environments which learned of a failure at the same time do not probe at the same time.
 //  8. LeastBad: of ill members, one that is ill by a report alone comes first, then the one whose rest ends
@@ -31,7 +32,8 @@
 //     then requests in flight decide, then chance. (Mitzenmacher, "The Power of Two Choices in Randomized Load
 //     Balancing", IEEE TPDS 12, 2001.)
 //  10. Peak: the latency is that of Twitter Finagle's Peak EWMA: a slower answer counts at once, faster ones
-//     bring it down with a time constant of 10 s, and so does time in which nobody asked. (finagle-core,
+//     bring it down with a time constant of 10 s (Finagle's; on Lambda 1 min, since each of N environments
+//     tries a slow shard again), and so does time in which nobody asked. (finagle-core,
 //     com.twitter.finagle.loadbalancer.PeakEwma.) Only answers and time-outs are measured: a shard that fails
 //     fast is not fast. A throttle doubles it. A shard with requests in flight, none of which came back for
 //     longer than its latency, is taken to be as slow as that silence (not on Lambda).
@@ -134,13 +136,13 @@ func (t *Tracker) End(name string, o Result, took time.Duration) {
 	}
 	switch o {
 	case Answered:
-		s.measure(now, took)
+		s.measure(now, took, t.rules.decay)
 		s.answer(now)
 		return
 	case TimedOut:
-		s.measure(now, took)
+		s.measure(now, took, t.rules.decay)
 	case Throttled:
-		s.measure(now, min(2*max(time.Duration(s.latencyAt(now)), quick), slowest))
+		s.measure(now, min(2*max(time.Duration(s.latencyAt(now, t.rules.decay)), quick), slowest), t.rules.decay)
 	}
 	s.fail(now, o, t.rules, t.jitter)
 }
@@ -178,7 +180,7 @@ func (t *Tracker) State(name string) State {
 	}
 	st := State{
 		InFlight:  int(max(0, s.inFlight.Load())),
-		Latency:   time.Duration(s.latencyAt(now)),
+		Latency:   time.Duration(s.latencyAt(now, t.rules.decay)),
 		Resting:   s.until.Load() != 0,
 		Unhealthy: r.unhealthy(now, s.answered.Load()),
 		Drained:   r.drains(),

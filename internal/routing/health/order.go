@@ -21,6 +21,7 @@ type member struct {
 	latency float64 // nanoseconds, with what reports add
 	load    float64 // requests in flight, and this one
 	after   int64   // among ill ones: 0 by a report alone, else until the rest ends
+	told    bool    // ill by a report
 }
 
 // Order appends all members to dst, the one to ask first at the front. repeatable says whether the request
@@ -42,7 +43,7 @@ func (t *Tracker) Order(dst, members []string, repeatable bool) []string {
 	for i, name := range members {
 		s := t.shards.Find(name)
 		ms = append(ms, t.look(name, s, now))
-		if ms[i].tier == ill && s.due(now, since) && (probe == nil || s.until.Load() < probe.until.Load()) {
+		if ms[i].tier == ill && !ms[i].told && s.due(now, since) && (probe == nil || s.until.Load() < probe.until.Load()) {
 			probe, probed = s, i
 		}
 	}
@@ -64,7 +65,7 @@ func (t *Tracker) look(name string, s *shard, now int64) member {
 	if s == nil {
 		return m
 	}
-	m.latency = max(m.latency, s.latencyAt(now))
+	m.latency = max(m.latency, s.latencyAt(now, t.rules.decay))
 	if t.rules.shared {
 		if n := s.inFlight.Load(); n > 0 {
 			m.load += float64(n)
@@ -80,7 +81,7 @@ func (t *Tracker) look(name string, s *shard, now int64) member {
 		if r.drained {
 			m.tier = drained
 		} else if r.unhealthy(now, answered) {
-			m.tier = ill
+			m.tier, m.told = ill, true
 		}
 	}
 	return m

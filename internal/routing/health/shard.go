@@ -9,10 +9,6 @@ import (
 
 // How failures are weighed, and how long a shard rests for them. See guarantees 3 and 4.
 const (
-	firstRest     = time.Second
-	throttledRest = 4 * time.Second // the longest for a shard that says that it has too much to do
-
-	decay   = 10 * time.Second // time constant of the latency, as Finagle's default
 	quick   = time.Millisecond // latencies below are alike
 	slowest = 10 * time.Second // up to which throttles double a latency
 )
@@ -22,15 +18,18 @@ var weights = [...]int{Failed: 2, TimedOut: 4, Throttled: 1}
 
 // rules are what differs between the two forms of a router, and between ways.
 type rules struct {
-	limit   int           // points in a row at which a shard rests
-	longest time.Duration // rest
-	shared  bool          // one process has all requests, so that those in flight are known
-	queue   bool
+	limit     int           // points in a row at which a shard rests
+	first     time.Duration // rest
+	longest   time.Duration // rest
+	throttled time.Duration // longest rest of a shard that says that it has too much to do
+	decay     time.Duration // time constant of a latency
+	shared    bool          // one process has all requests, so that those in flight are known
+	queue     bool
 }
 
 var (
-	local  = rules{limit: 4, longest: 30 * time.Second, shared: true}
-	lambda = rules{limit: 2, longest: 2 * time.Minute}
+	local  = rules{limit: 4, first: time.Second, longest: 30 * time.Second, throttled: 4 * time.Second, decay: 10 * time.Second, shared: true}
+	lambda = rules{limit: 2, first: 8 * time.Second, longest: 2 * time.Minute, throttled: 16 * time.Second, decay: time.Minute}
 )
 
 // shard is the record of one. What Order reads is atomic; mu is held by those who change it together. Times
@@ -53,7 +52,7 @@ type shard struct {
 }
 
 // latencyAt is the estimate at that time, in nanoseconds: it fades when nobody asks.
-func (s *shard) latencyAt(now int64) float64 {
+func (s *shard) latencyAt(now int64, decay time.Duration) float64 {
 	l := math.Float64frombits(s.latency.Load())
 	if idle := now - s.measured.Load(); idle > 0 && l > 0 {
 		l *= math.Exp(-float64(idle) / float64(decay))
@@ -62,7 +61,7 @@ func (s *shard) latencyAt(now int64) float64 {
 }
 
 // measure takes the time that one attempt took into the latency.
-func (s *shard) measure(now int64, took time.Duration) {
+func (s *shard) measure(now int64, took, decay time.Duration) {
 	old, is := math.Float64frombits(s.latency.Load()), float64(max(took, 0))
 	if is < old {
 		w := math.Exp(-float64(max(now-s.measured.Load(), 0)) / float64(decay))
@@ -99,9 +98,9 @@ func (s *shard) fail(now int64, o Result, r rules, jitter func(int64) int64) {
 	}
 	longest := r.longest
 	if o == Throttled {
-		longest = throttledRest
+		longest = r.throttled
 	}
-	s.rest = min(max(int64(firstRest), 2*s.rest), int64(longest))
+	s.rest = min(max(int64(r.first), 2*s.rest), int64(longest))
 	s.until.Store(now + jitter(s.rest))
 	s.probing = false
 }

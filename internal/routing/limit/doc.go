@@ -19,8 +19,9 @@
 //  6. Bounded (Tenants): no more than Config.Tenants are remembered, rounded up to a multiple of 64.
 //  7. PerShard (Shards): no more than the limit are in flight to one shard, however many others are.
 //  8. Shared (Shed): no more than the limit are in flight, and a tenant that holds as many of them as there
-//     are left is admitted no more. So one tenant can have half of the router at most, h tenants that take
-//     what they can leave 1/(h+1) of it, and who has nothing in flight is admitted until the last place.
+//     are left is admitted no more. So one tenant can have half of the router at most, and h tenants that take
+//     what they can come to leave 1/(h+1) of it, as their requests end. Who has nothing in flight is admitted
+//     to the last place.
 //  9. NoAllocations: no admission, of a tenant that is remembered and a shard that was asked before, allocates.
 //
 // # On Lambda

@@ -127,7 +127,7 @@ func (t Ticket) Release() {
 // should wait.
 func (l *Tenants) Admit(tenant string) (t Ticket, retry time.Duration, ok bool) {
 	now := l.now()
-	s := &l.stripes[maphash.String(l.seed, tenant)%stripes]
+	s := l.stripe(tenant)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.tenants[tenant]
@@ -143,6 +143,10 @@ func (l *Tenants) Admit(tenant string) (t Ticket, retry time.Duration, ok bool) 
 	}
 	b.inFlight++
 	return Ticket{b, b.inFlight - 1}, 0, true
+}
+
+func (l *Tenants) stripe(tenant string) *stripe {
+	return &l.stripes[maphash.String(l.seed, tenant)%stripes]
 }
 
 // wait is how long until the tenant's bucket has a whole token.

@@ -36,8 +36,7 @@ type Watch struct {
 	start   time.Time
 	seed    maphash.Seed
 	shards  *roster.Roster[shard]
-	open    atomic.Int64 // records
-	held    atomic.Int64 // those with a verdict
+	held    atomic.Int64 // records with a verdict
 	stripes [stripes]stripe
 }
 
@@ -81,30 +80,16 @@ func (w *Watch) Observe(tenant, name string, failed bool) {
 		return
 	}
 	hash := maphash.String(w.seed, tenant) | 1 // never 0
-	s.attempts.Add(1)
+	s.all.Add(1)
+	s.own[hash%slots].Add(1)
 	if !failed {
 		s.answered(hash)
-		if w.open.Load() > 0 {
-			w.count(tenant, hash, s, name)
-		}
 		return
 	}
 	now := w.at()
 	episode, part := s.fail(now, hash)
 	if v, found := w.charge(tenant, hash, s, name, now, episode, part); found {
 		w.told(v)
-	}
-}
-
-// count notes an answer for a tenant that has a record, which tells its share of each shard's attempts.
-func (w *Watch) count(tenant string, hash uint64, s *shard, name string) {
-	st := w.stripe(hash)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if r := st.records[tenant]; r != nil {
-		if m := r.member(s, name, false); m != nil {
-			m.own++
-		}
 	}
 }
 
@@ -119,19 +104,18 @@ func (w *Watch) charge(tenant string, hash uint64, s *shard, name string, now in
 		w.drop(st, tenant, r)
 		r = nil
 	}
+	if !part {
+		return Verdict{}, false
+	}
 	if r == nil {
-		if part {
-			w.openRecord(st, tenant, now).first(s, name, episode)
-		}
+		// That this down met this tenant is no evidence: any other would have a record now instead.
+		m := w.record(st, tenant, now).member(s, name, hash)
+		m.episode, m.drew = episode, true
 		return Verdict{}, false
 	}
 	w.expire(r, now)
-	m := r.member(s, name, part)
-	if m == nil {
-		return Verdict{}, false
-	}
-	m.own++
-	if !part || m.episode == episode {
+	m := r.member(s, name, hash)
+	if m == nil || m.episode == episode {
 		return Verdict{}, false
 	}
 	m.episode = episode
@@ -189,7 +173,7 @@ func (w *Watch) Hold(tenant string, until time.Time) {
 	defer st.mu.Unlock()
 	r := st.records[tenant]
 	if r == nil {
-		r = w.openRecord(st, tenant, now)
+		r = w.record(st, tenant, now)
 	}
 	w.expire(r, now)
 	if r.until == 0 {
@@ -213,13 +197,12 @@ func (w *Watch) drop(st *stripe, tenant string, r *record) {
 	if r.until != 0 {
 		w.held.Add(-1)
 	}
-	w.open.Add(-1)
 	delete(st.records, tenant)
 }
 
-// openRecord makes a record, in the place of the least telling one where there is no room: one without a
+// record makes one, in the place of the least telling one where there is no room: one without a
 // verdict before one with, and of those the one that is over first.
-func (w *Watch) openRecord(st *stripe, tenant string, now int64) *record {
+func (w *Watch) record(st *stripe, tenant string, now int64) *record {
 	if len(st.records) >= perStripe {
 		var least string
 		var gone *record
@@ -232,6 +215,5 @@ func (w *Watch) openRecord(st *stripe, tenant string, now int64) *record {
 	}
 	r := &record{opened: now}
 	st.records[tenant] = r
-	w.open.Add(1)
 	return r
 }

@@ -2,8 +2,6 @@ package poison
 
 import (
 	"math"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -23,55 +21,11 @@ const (
 	again       = 0.03             // for a tenant on probation
 	window      = 10 * time.Minute // in which downs are counted together, and length of a probation
 	longestHold = time.Hour
-	burst       = 100 * time.Millisecond // what fails so soon after the first failure is one down
 
 	stripes   = 16
 	perStripe = 256
 	mostParts = 8 // members of a subset that are told apart
 )
-
-// shard is what all tenants' attempts say of one.
-type shard struct {
-	attempts atomic.Uint64
-	answerer atomic.Uint64 // hash of the first tenant that it answered since its last failure; 0 is nobody
-	several  atomic.Bool   // and it answered another one, too
-
-	mu       sync.Mutex
-	episodes uint64
-	began    int64         // the last episode
-	failures atomic.Uint64 // that were part of an episode; written under mu
-}
-
-func (s *shard) answered(hash uint64) {
-	if first := s.answerer.Load(); first == 0 {
-		if s.answerer.CompareAndSwap(0, hash) {
-			return
-		}
-	} else if first == hash || s.several.Load() {
-		return
-	}
-	if s.answerer.Load() != hash {
-		s.several.Store(true)
-	}
-}
-
-// fail notes a failure of the tenant with that hash. It begins an episode if the shard has answered another
-// tenant since the failure before. part says whether the failure belongs to the last episode.
-func (s *shard) fail(now int64, hash uint64) (episode uint64, part bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	several := s.several.Swap(false)
-	first := s.answerer.Swap(0)
-	if well := first != 0 && (first != hash || several); well && (s.episodes == 0 || now-s.began > int64(burst)) {
-		s.episodes++
-		s.began = now
-	}
-	part = s.episodes > 0 && now-s.began <= int64(burst)
-	if part {
-		s.failures.Add(1)
-	}
-	return s.episodes, part
-}
 
 // record is one tenant's, from its first part in an episode on.
 type record struct {
@@ -82,21 +36,22 @@ type record struct {
 	repeats int   // verdicts
 }
 
-// member is what a tenant did on one shard since its record was opened.
+// member is the part that a tenant has in the episodes of one shard.
 type member struct {
-	shard    *shard
-	name     string
-	own      uint64 // attempts of the tenant
-	attempts uint64 // of everybody, before
-	failures uint64 // in episodes, before
-	downs    int    // episodes that the tenant had part in
-	episode  uint64 // the last of them
-	drew     bool   // the record was opened for one here
+	shard   *shard
+	name    string
+	slot    uint64 // of the tenant in the shard's counts
+	episode uint64 // the last that the tenant had part in
+	downs   int    // how many since the record was opened, but for the one for which it was
+	drew    bool   // it was opened for one here
+	own     uint64 // attempts before, of the tenant's slot
+	all     uint64 // and of everybody
+	base    tally  // what does not count, of the shard's episodes
 }
 
-// member returns the tenant's part in a shard, nil when there are too many. A new one begins with the attempt
-// that is being noted; part says whether that was counted among the failures of an episode.
-func (r *record) member(s *shard, name string, part bool) *member {
+// member returns the tenant's part in a shard, nil when there are too many. A new one counts the episodes of
+// the last minutes, too, but for the one now.
+func (r *record) member(s *shard, name string, hash uint64) *member {
 	for i := range r.members[:r.n] {
 		if r.members[i].shard == s {
 			return &r.members[i]
@@ -107,61 +62,78 @@ func (r *record) member(s *shard, name string, part bool) *member {
 	}
 	m := &r.members[r.n]
 	r.n++
-	*m = member{shard: s, name: name, attempts: s.attempts.Load() - 1, failures: s.failures.Load()}
-	if part {
-		m.failures--
-	}
+	slot := hash % slots
+	*m = member{shard: s, name: name, slot: slot, own: s.own[slot].Load(), all: s.all.Load(), base: s.before()}
 	return m
 }
 
-// first notes the down for which the record is opened. That it met this tenant is no evidence: it would have
-// been opened for any other as well.
-func (r *record) first(s *shard, name string, episode uint64) {
-	m := r.member(s, name, true)
-	m.own, m.episode, m.drew = 1, episode, true
-	m.failures = s.failures.Load()
-}
-
 // judge weighs the downs. If the tenant has nothing to do with them, each failure in an episode is the
-// tenant's with the probability of its share of the shard's attempts; the sum of these is the number of downs
-// to expect, at most. Chernoff's bound then is the chance of as many as there were.
+// tenant's with the probability of its share of the shard's attempts, so that it is known in how many of the
+// episodes to expect it. Hoeffding's bound then gives the chance that it had part in as many as it had.
 func (r *record) judge(rule rule) (chance float64, downs int, found bool) {
-	expected, hit := 0.0, 0
+	var n, expected float64
+	hit := 0
 	for i := range r.members[:r.n] {
 		m := &r.members[i]
-		all := m.shard.attempts.Load() - m.attempts
-		failed := m.shard.failures.Load() - m.failures
-		share := min(1, (float64(m.own)+1)/(float64(all)+1))
-		expected += share * float64(failed)
+		t := m.shard.total().less(m.base)
+		if m.drew {
+			t = t.less(tally{1, 1})
+		}
+		n += float64(t.episodes)
+		if t.episodes > 0 {
+			// An episode of f failures has one of the tenant's with a probability of 1-(1-share)^f at most. That
+			// is concave in f, so that the average f stands for all.
+			f := float64(t.failures) / float64(t.episodes)
+			expected += float64(t.episodes) * (1 - math.Pow(1-m.share(), f))
+		}
 		downs += m.downs
 		if m.downs > 0 || m.drew {
 			hit++
 		}
 	}
-	x := float64(downs)
-	if x <= expected {
-		return 1, downs, false
-	}
-	chance = math.Exp(x - expected - x*math.Log(x/expected))
+	chance = tail(n, float64(downs), expected)
 	if r.repeats > 0 {
 		return chance, downs, chance <= again
 	}
 	return chance, downs, hit >= 2 && chance <= rule.chance
 }
 
-// probation begins when a verdict ends. The shares go on, so that they are known when the next shard goes down.
+// recent is how many attempts it takes for the tenant's share of late to weigh as much as that since ever.
+const recent = 50
+
+// share is the tenant's share of the shard's attempts, or that of all tenants in its slot. One that begins to
+// ask more often than before is soon known to.
+func (m *member) share() float64 {
+	own, all := float64(m.shard.own[m.slot].Load()), float64(m.shard.all.Load())
+	ever := (own + 1) / (all + 1)
+	return min(1, (own-float64(m.own)+recent*ever)/(all-float64(m.all)+recent))
+}
+
+// tail bounds the probability of x or more of n independent events of which so many are expected (Hoeffding,
+// "Probability Inequalities for Sums of Bounded Random Variables", JASA 58, 1963, theorem 1).
+func tail(n, x, expected float64) float64 {
+	if n == 0 || x <= expected {
+		return 1
+	}
+	a, p := min(1, x/n), expected/n
+	kl := a * math.Log(a/p)
+	if a < 1 {
+		kl += (1 - a) * math.Log((1-a)/(1-p))
+	}
+	return math.Exp(-n * kl)
+}
+
+// probation begins when a verdict ends: only what goes down from then on counts.
 func (r *record) probation(at int64) {
 	r.until, r.opened = 0, at
 	for i := range r.members[:r.n] {
 		m := &r.members[i]
-		m.failures, m.downs, m.drew = m.shard.failures.Load(), 0, false
+		m.base, m.downs, m.drew = m.shard.total(), 0, false
 	}
 }
 
 // over says whether the record tells nothing any more.
-func (r *record) over(now int64) bool {
-	return r.until == 0 && now > r.opened+int64(window) || r.until != 0 && now > r.until+int64(window)
-}
+func (r *record) over(now int64) bool { return now > max(r.opened, r.until)+int64(window) }
 
 // less says whether r is missed less than q.
 func (r *record) less(q *record) bool {
