@@ -2,6 +2,7 @@
 # Builds what the cells run into dist/, outside of synthesis, so that a synthesis only reads files:
 #
 #   dist/router/bootstrap         the cells' routing function
+#   dist/keeper/bootstrap         the cells' keeper
 #   dist/worker/bootstrap         the sample service as a Lambda slice
 #   dist/worker-http/worker-http  the sample service on instances
 #
@@ -22,5 +23,6 @@ build() { # package, file, architecture
 }
 
 build ./lambda/router "$dist/router/bootstrap" "$arch"
+build ./lambda/keeper "$dist/keeper/bootstrap" "$arch"
 build ./lambda/worker "$dist/worker/bootstrap" "$arch"
 build ./lambda/worker-http "$dist/worker-http/worker-http" "$http_arch"

@@ -170,9 +170,19 @@ func (r *round) topologies(ctx context.Context) error {
 // snapshot has it.
 func (r *round) keys(ctx context.Context) error {
 	r.next.Keys = map[string]snapshot.Secret{}
+	type answer struct {
+		key []byte
+		err error
+	}
+	asked := map[string]answer{} // each version once
 	var errs []error
 	for _, t := range r.next.Topologies {
-		key, err := r.c.Keys(ctx, r.c.Cell, t.KeyVersion)
+		a, ok := asked[t.KeyVersion]
+		if !ok {
+			a.key, a.err = r.c.Keys(ctx, r.c.Cell, t.KeyVersion)
+			asked[t.KeyVersion] = a
+		}
+		key, err := a.key, a.err
 		if err == nil {
 			err = t.CheckKey(key)
 		}

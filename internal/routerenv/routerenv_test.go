@@ -15,7 +15,6 @@ var variables = map[string]string{
 	"CELLWALL_KEY_SECRET": "cellwall/orders/eu-1/placement-key",
 	"CELLWALL_DIRECTORY":  "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", "CELLWALL_DIRECTORY_REGION": "eu-west-1",
 	"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
-	"CELLWALL_SNAPSHOT_BUCKET":       "orders-eu-1-0snap",
 	"CELLWALL_ROUTES":                `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 }
 
@@ -24,7 +23,9 @@ func getenv(m map[string]string) func(string) string {
 }
 
 func TestParse(t *testing.T) {
-	got, err := Parse(getenv(variables))
+	all := maps.Clone(variables)
+	all["CELLWALL_SNAPSHOT_BUCKET"] = "orders-eu-1-0snap"
+	got, err := Parse(getenv(all))
 	if err != nil {
 		t.Fatal(err)
 	}

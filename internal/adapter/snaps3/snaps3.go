@@ -42,8 +42,14 @@ const (
 	tries          = 2
 )
 
+// ForKeepers makes a client fit for the keeper.
+func ForKeepers(o *s3.Options) {
+	o.UsePathStyle = o.BaseEndpoint != nil // an endpoint of one's own has no name for each bucket
+}
+
 // ForRouters makes a client fit for routers, which do without the snapshot rather than wait for it.
 func ForRouters(o *s3.Options) {
+	ForKeepers(o)
 	o.HTTPClient = awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).
 		WithTransportOptions(func(t *http.Transport) {
