@@ -106,6 +106,7 @@ type Call struct {
 // Transport carries a request to one shard. An error means that no answer of the service came back;
 // wrap ErrNotSent when the request provably had no effect, context.DeadlineExceeded when the shard took
 // too long, and ErrTooLarge when this transport can never carry it. Send keeps nothing of req.
+// ctx does not end with Send where the answer is a Stream, but when that is closed.
 type Transport interface {
 	Send(ctx context.Context, call Call, req *Request) (*Response, error)
 }

@@ -52,33 +52,14 @@ func (t *Transport) CloseIdle() { t.rt.CloseIdleConnections() }
 
 // Send implements routing.Transport. Redirects are the client's to follow.
 func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	var resp *routing.Response
-	var err error
-	if req.Stream {
-		resp, err = t.stream(ctx, call, req)
-	} else if resp, err = t.send(ctx, call, req); err == nil {
+	resp, err := t.send(ctx, call, req)
+	if err == nil && !req.Stream {
 		resp, err = routing.Whole(resp)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", call.Shard, err)
 	}
 	return resp, nil
-}
-
-// stream sends a request whose answer may stay a stream.
-func (t *Transport) stream(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	sending := routing.NewSending(ctx)
-	resp, err := t.send(sending, call, req)
-	if err != nil {
-		sending.End()
-		return nil, sending.Why(err)
-	}
-	resp.Stream = sending.Streamed(resp.Stream)
-	if routing.Streamable(resp.Status) {
-		return resp, nil
-	}
-	resp, err = routing.Whole(resp)
-	return resp, sending.Why(err)
 }
 
 // send returns the answer's head, and its body as a stream.

@@ -16,30 +16,14 @@ import (
 
 // stream invokes a slice whose answer may come while it is being made.
 func (t *Transport) stream(ctx context.Context, function string, payload []byte) (*routing.Response, error) {
-	sending := routing.NewSending(ctx)
-	out, err := t.client.InvokeWithResponseStream(sending, &lambda.InvokeWithResponseStreamInput{
+	out, err := t.client.InvokeWithResponseStream(ctx, &lambda.InvokeWithResponseStreamInput{
 		FunctionName: aws.String(function), Payload: payload,
 	})
 	if err != nil {
-		sending.End()
-		return nil, sending.Why(classify(err))
+		return nil, classify(err)
 	}
 	events := out.GetStream()
-	resp, err := awsevent.ReadAnswer(&chunks{events: events, stream: events.Events()})
-	if err != nil {
-		sending.End()
-		return nil, sending.Why(err)
-	}
-	if resp.Stream == nil {
-		sending.End()
-		return resp, nil
-	}
-	resp.Stream = sending.Streamed(resp.Stream)
-	if routing.Streamable(resp.Status) {
-		return resp, nil
-	}
-	resp, err = routing.Whole(resp)
-	return resp, sending.Why(err)
+	return awsevent.ReadAnswer(&chunks{events: events, stream: events.Events()})
 }
 
 // chunks reads the payload of a streamed invocation. It ends well only with Lambda's word that the invocation is
