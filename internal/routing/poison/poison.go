@@ -23,7 +23,7 @@ type Verdict struct {
 	Shards  []string  // the members that went down under it
 	Downs   int       // times that one did, without the first, which drew the attention
 	Chance  float64   // that as many would meet a tenant that has nothing to do with them, at most
-	Firm    bool      // the chance is so small that this verdict alone is reason to pin the tenant to quarantine
+	Firm    bool      // the chance, or that of one of the Repeats, is 1e-6 at most: reason to pin it to quarantine
 	Until   time.Time // from then on it is failed over again, on probation
 	Repeats int       // verdicts before this one, without a quiet time between
 }
@@ -72,20 +72,25 @@ func New(c Config) *Watch {
 // at is the time now, in nanoseconds since a second before the Watch was made.
 func (w *Watch) at() int64 { return int64(w.now().Sub(w.start)) }
 
-// Observe takes what became of one attempt: failed is a failure or a time-out. An attempt that was not sent,
-// was throttled or refused with 421, or that the client left, says nothing and is not given.
+// hash is never 0.
+func (w *Watch) hash(tenant string) uint64 { return maphash.String(w.seed, tenant) | 1 }
+
+// Observe takes what became of one attempt: failed is a failure or a time-out. An attempt that was throttled,
+// refused with 421, or that the client left, says nothing and is not given. One that provably was not sent
+// need not be: whatever happened to the shard, this request did not do it.
 func (w *Watch) Observe(tenant, name string, failed bool) {
 	s := w.shards.Get(name)
 	if s == nil {
 		return
 	}
-	hash := maphash.String(w.seed, tenant) | 1 // never 0
+	hash := w.hash(tenant)
 	s.all.Add(1)
-	s.own[hash%slots].Add(1)
+	s.own[slotOf(hash)].Add(1)
 	if !failed {
 		s.answered(hash)
 		return
 	}
+	w.Suspect(tenant) // a verdict that is over ends before this failure counts
 	now := w.at()
 	episode, part := s.fail(now, hash)
 	if v, found := w.charge(tenant, hash, s, name, now, episode, part); found {
@@ -113,7 +118,6 @@ func (w *Watch) charge(tenant string, hash uint64, s *shard, name string, now in
 		m.episode, m.drew = episode, true
 		return Verdict{}, false
 	}
-	w.expire(r, now)
 	m := r.member(s, name, hash)
 	if m == nil || m.episode == episode {
 		return Verdict{}, false
@@ -127,7 +131,8 @@ func (w *Watch) charge(tenant string, hash uint64, s *shard, name string, now in
 	if !found {
 		return Verdict{}, false
 	}
-	v := Verdict{Tenant: tenant, Downs: downs, Chance: chance, Firm: chance <= firm, Repeats: r.repeats}
+	r.firm = r.firm || chance <= firm
+	v := Verdict{Tenant: tenant, Downs: downs, Chance: chance, Firm: r.firm, Repeats: r.repeats}
 	for _, m := range r.members[:r.n] {
 		if m.downs > 0 || m.drew {
 			v.Shards = append(v.Shards, m.name)
@@ -147,7 +152,7 @@ func (w *Watch) Suspect(tenant string) bool {
 	if w.held.Load() == 0 {
 		return false
 	}
-	hash := maphash.String(w.seed, tenant) | 1
+	hash := w.hash(tenant)
 	now := w.at()
 	st := w.stripe(hash)
 	st.mu.Lock()
@@ -163,7 +168,7 @@ func (w *Watch) Suspect(tenant string) bool {
 // Hold puts a tenant under suspicion until then, as when somebody who sees more than this process says so. It
 // does not shorten a verdict.
 func (w *Watch) Hold(tenant string, until time.Time) {
-	hash := maphash.String(w.seed, tenant) | 1
+	hash := w.hash(tenant)
 	now, end := w.at(), int64(until.Sub(w.start))
 	if end <= now {
 		return

@@ -34,6 +34,7 @@ type record struct {
 	n       int
 	until   int64 // end of the verdict; 0 when there is none
 	repeats int   // verdicts
+	firm    bool  // one of them was
 }
 
 // member is the part that a tenant has in the episodes of one shard.
@@ -62,7 +63,7 @@ func (r *record) member(s *shard, name string, hash uint64) *member {
 	}
 	m := &r.members[r.n]
 	r.n++
-	slot := hash % slots
+	slot := slotOf(hash)
 	*m = member{shard: s, name: name, slot: slot, own: s.own[slot].Load(), all: s.all.Load(), base: s.before()}
 	return m
 }

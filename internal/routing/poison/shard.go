@@ -11,6 +11,9 @@ const (
 	burst = 10 * time.Millisecond // what fails so soon after the first failure is part of the episode
 )
 
+// slotOf takes bits of the hash that neither its lowest one, which is always set, nor its stripe decides.
+func slotOf(hash uint64) uint64 { return hash >> 32 % slots }
+
 // shard is what all tenants' attempts say of one.
 type shard struct {
 	own      [slots]atomic.Uint64 // attempts, by the tenant's hash
