@@ -16,10 +16,17 @@ var errUnknown = fmt.Errorf("%w, as was found a moment ago", directory.ErrNotFou
 // Entry implements routing.Entries.
 func (c *Cache) Entry(ctx context.Context, tenant string) (routing.Known, error) {
 	now := c.now()
-	if r := c.tenants.get(tenant); r != nil && now < r.due.Load() {
+	if r := c.tenants.get(tenant); r != nil && c.good(r, now) {
 		return c.tell(r, now)
 	}
 	return c.look(ctx, tenant, now)
+}
+
+// good says whether a record need not be looked up again yet. One that would be good for too long was made
+// before the clock was set back.
+func (c *Cache) good(r *record, now int64) bool {
+	left := r.due.Load() - now
+	return left > 0 && left <= c.horizon
 }
 
 // tell is what a record says.
@@ -49,7 +56,7 @@ func (c *Cache) look(ctx context.Context, tenant string, now int64) (routing.Kno
 		return routing.Known{}, fmt.Errorf("%q names no tenant: %w", tenant, directory.ErrNotFound)
 	}
 	r := c.under(tenant, c.remembered(tenant), now)
-	if r != nil && now < r.due.Load() {
+	if r != nil && c.good(r, now) {
 		return c.tell(r, now)
 	}
 	a := asking{Cache: c, tenant: tenant, limit: c.config.LookUp, needed: r == nil || !r.servable()}
@@ -60,7 +67,9 @@ func (c *Cache) look(ctx context.Context, tenant string, now int64) (routing.Kno
 		return c.tell(r, now)
 	}
 	if c.config.Single && !a.needed {
-		a.limit = c.config.Patience
+		if a.limit = c.config.Patience; c.replica != nil {
+			a.limit /= 2
+		}
 	}
 	switch {
 	case r == nil || !r.kind.own:
@@ -87,8 +96,23 @@ func (c *Cache) under(tenant string, r *record, now int64) *record {
 	return c.learn(e, read, false)
 }
 
-// lookUp is a reading of its own, which nobody's leaving ends.
-func (a asking) lookUp() (routing.Known, error) { return a.settle(context.Background(), a.first) }
+// lookUp is a reading of its own, which nobody's leaving ends. Those that can do without it leave it when too
+// many are under way, as when a directory answers again for which all have waited.
+func (a asking) lookUp() (routing.Known, error) {
+	if !a.needed {
+		select {
+		case a.refreshing <- struct{}{}:
+			defer func() { <-a.refreshing }()
+		default:
+			if r := a.remembered(a.tenant); r != nil {
+				now := a.now()
+				a.postpone(r, now)
+				return a.tell(r, now)
+			}
+		}
+	}
+	return a.settle(context.Background(), a.first)
+}
 
 // wait waits for a reading of somebody of whom something is known: with patience, where that would do.
 func (a asking) wait(ctx context.Context, r *record, now int64) (routing.Known, error) {

@@ -26,8 +26,9 @@
 //     that it does not exist.
 //  4. OneReading: a tenant is looked up once at a time, however many ask (local form), and read afresh once at
 //     a time beside that.
-//  5. Sparing: a directory that does not answer is asked by one reading at a time, with pauses that grow to
-//     half a minute, and by no request that need not.
+//  5. Sparing: after failures in a row, a directory is asked by one reading at a time of those that need it and
+//     one of those that can do without, with pauses that grow to half a minute, until it answers. Then no more
+//     than RefreshesAtOnce of those that can do without ask at a time.
 //  6. Strangers: however many tenants are asked for that do not exist, they cause at most a burst of readings
 //     and a rate after it (LimitsOf), and no other tenant is forgotten for them.
 //  7. Bounded: records weigh no more than Config.Memory.
@@ -105,12 +106,16 @@ const (
 	// Unsettled is for how long an entry that is placing or moving is believed, so that its end is seen soon.
 	Unsettled = time.Second
 
+	// RefreshesAtOnce is how many readings of tenants that are remembered may be under way in a router process.
+	RefreshesAtOnce = 64
+
 	again = 4 * time.Second // until a tenant for whom the directory did not answer is looked up again, at most
 )
 
 // Cache is routing.Entries over a directory. It is safe for concurrent use.
 type Cache struct {
 	config        Config
+	horizon       int64   // no record is good for longer
 	home, replica *source // replica is nil without one
 
 	tenants   *table // who is served here, or was
@@ -120,7 +125,8 @@ type Cache struct {
 	learning  [parts]sync.Mutex // by part of tenants: one record of a tenant takes another's place at a time
 
 	looks, afresh      flights
-	unknown, unchanged *budget // of looks at strangers, and of readings afresh
+	refreshing         chan struct{} // holds one of each reading that somebody can do without
+	unknown, unchanged *budget       // of looks at strangers, and of readings afresh
 }
 
 var _ routing.Entries = (*Cache)(nil)
@@ -169,7 +175,8 @@ func New(c Config) (*Cache, error) {
 		tenants: newTable(c.Memory - c.Memory/16), strangers: newTable(c.Memory / 16),
 		shared: shared{kinds: map[names]*kind{}, pins: map[string]string{}},
 		looks:  flights{by: map[string]*flight{}}, afresh: flights{by: map[string]*flight{}},
-		unknown: newBudget(l), unchanged: newBudget(l),
+		unknown: newBudget(l), unchanged: newBudget(l), refreshing: make(chan struct{}, RefreshesAtOnce),
+		horizon: int64(max(c.TTL, c.Negative, c.LookUp, again)),
 	}
 	cache.nobody = &kind{life: int64(c.Negative)}
 	cache.home = cache.newSource(c.Directory)

@@ -12,6 +12,7 @@ import (
 	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/health"
 )
 
 // sender is a Transport made of a function.
@@ -128,4 +129,52 @@ func shardsOf(o routing.Outcome) []string {
 		shards = append(shards, a.Shard)
 	}
 	return shards
+}
+
+// BenchmarkDecision is what the engine does to decide where a request goes, when everything is remembered: the
+// tenant's entry, its subset, and the members in order.
+func BenchmarkDecision(b *testing.B) {
+	ctx := context.Background()
+	for _, shards := range []int{16, 256} {
+		top := topology(1)
+		for i := range shards {
+			top.Shards = append(top.Shards, directory.Shard{ID: fmt.Sprintf("s%03d", i+1), Weight: 1, State: directory.InUse})
+		}
+		placer, err := top.Placer([]byte("test key"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, tenants := range []int{1, 100_000} {
+			b.Run(fmt.Sprintf("shards=%d,tenants=%d", shards, tenants), func(b *testing.B) {
+				all, ids := fixed{}, make([]string, tenants)
+				for i := range ids {
+					ids[i] = fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i)
+					all[ids[i]] = pinned(ids[i])
+				}
+				cache := newCache(b, dircache.Config{Directory: all, TTL: 24 * time.Hour})
+				tracker := health.New(health.Config{})
+				var room [4]string
+				decide := func(tenant string) int {
+					known, err := cache.Entry(ctx, tenant)
+					if err != nil {
+						b.Fatal(err)
+					}
+					members, err := known.Memo.Members(func() ([]string, error) { return placer.Subset(known.Entry) })
+					if err != nil {
+						b.Fatal(err)
+					}
+					return len(tracker.Order(room[:0], members, true))
+				}
+				for _, id := range ids {
+					decide(id)
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					if decide(ids[i*7919%tenants]) != 2 {
+						b.Fatal("a subset of another size")
+					}
+				}
+			})
+		}
+	}
 }

@@ -266,6 +266,68 @@ func TestSparing(t *testing.T) {
 	}
 }
 
+// TestSparingARecovery: when the directory answers again for which five thousand tenants have waited, it is asked
+// by no more than so many at a time, and all of them are up to date within a minute of requests.
+func TestSparingARecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		const many = 5000
+		for i := range many {
+			w.set(fmt.Sprint("t", i), "eu-1", directory.Active)
+		}
+		w.snapshot()
+		w.takes(200 * time.Millisecond)
+		w.turn("home", true)
+		c := cacheOf(t, Config{Directory: home{w}, Cell: "eu-1", Base: w})
+		stale := 0
+		round := func() {
+			for i := range many {
+				go c.Entry(context.Background(), fmt.Sprint("t", i))
+				time.Sleep(5 * time.Second / many)
+			}
+		}
+		time.Sleep(time.Hour)
+		for range 6 {
+			round()
+		}
+		w.turn("home", false)
+		most := 0
+		for range 12 {
+			round()
+			w.mu.Lock()
+			most = max(most, w.peak)
+			w.mu.Unlock()
+		}
+		for i := range many {
+			if k, err := c.Entry(t.Context(), fmt.Sprint("t", i)); err != nil || k.Stale {
+				stale++
+			}
+		}
+		if most > RefreshesAtOnce || most < RefreshesAtOnce/2 || stale > 0 {
+			t.Errorf("%d readings at once, want at most %d; %d tenants are stale after a minute", most, RefreshesAtOnce, stale)
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// TestAClockThatIsSetBack by a day makes nobody's entry good for a day.
+func TestAClockThatIsSetBack(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			back := time.Duration(0)
+			c := cacheOf(t, Config{Directory: home{w}, Cell: "eu-1", Single: single, Now: func() time.Time { return time.Now().Add(-back) }})
+			w.set("ann", "eu-1", directory.Active)
+			c.Entry(t.Context(), "ann")
+			back = 24 * time.Hour
+			w.set("ann", "eu-1", directory.Active)
+			if k, err := c.Entry(t.Context(), "ann"); err != nil || k.Epoch != 2 || k.Stale || k.Age != 0 {
+				t.Errorf("told %+v, %v", k, err)
+			}
+		})
+	}
+}
+
 // TestStrangers: a hundred thousand tenants who do not exist cause a bounded number of readings, and none of
 // those who do is forgotten.
 func TestStrangers(t *testing.T) {

@@ -143,8 +143,12 @@ func (r *record) servable() bool {
 	return r.kind.own && (r.kind.state == directory.Active || r.kind.state == directory.Moving)
 }
 
-// expired says whether a record is older than it may be.
-func (r *record) expired(now int64) bool { return now-r.read.Load() >= r.kind.life }
+// expired says whether a record is older than it may be. One from the future was made before the clock was set
+// back.
+func (r *record) expired(now int64) bool {
+	age := now - r.read.Load()
+	return age >= r.kind.life || age <= -r.kind.life
+}
 
 // confirm notes that the record was true at the time read.
 func (c *Cache) confirm(r *record, read int64, near bool) {

@@ -20,17 +20,17 @@ var errDown = errors.New("no route to host")
 // world is a directory with all that ever stood in it, a replica of it that may be behind, and a snapshot that
 // is older. Every entry differs from every other by its epoch.
 type world struct {
-	mu      sync.Mutex
-	past    map[string][]stood // by tenant, oldest first
-	near    map[string]directory.Entry
-	base    map[string]directory.Entry
-	taken   time.Time
-	down    map[string]bool // "home", "near"
-	slow    time.Duration   // how long home takes
-	reads   int             // of home
-	under   map[string]int  // readings of home under way, by tenant
-	most    map[string]int  // most of them at once
-	refused int
+	mu             sync.Mutex
+	past           map[string][]stood // by tenant, oldest first
+	near           map[string]directory.Entry
+	base           map[string]directory.Entry
+	taken          time.Time
+	down           map[string]bool // "home", "near"
+	slow           time.Duration   // how long home takes
+	reads          int             // of home
+	under          map[string]int  // readings of home under way, by tenant
+	most           map[string]int  // most of them at once
+	together, peak int             // readings of home under way, and the most of them
 }
 
 type stood struct {
@@ -87,11 +87,14 @@ func (h home) Get(ctx context.Context, tenant string) (directory.Entry, error) {
 	h.reads++
 	h.under[tenant]++
 	h.most[tenant] = max(h.most[tenant], h.under[tenant])
+	h.together++
+	h.peak = max(h.peak, h.together)
 	slow, down := h.slow, h.down["home"]
 	h.mu.Unlock()
 	defer func() {
 		h.mu.Lock()
 		h.under[tenant]--
+		h.together--
 		h.mu.Unlock()
 	}()
 	if slow > 0 {
