@@ -85,15 +85,19 @@ const (
 	processes = 4  // that they are sent to
 )
 
-// once sends requests with one key at once, to several processes.
+// once sends requests with one key at once, to several processes. All processes are at it before one of them
+// commits: none can see that it is not the first.
 func once(t *testing.T, s Shard) {
 	const tenant = "acme"
 	s.hold(t, tenant, 4)
 	var began int
 	var mu sync.Mutex
 	var all []process
+	var together sync.WaitGroup
+	together.Add(processes)
 	for range processes {
-		all = append(all, newProcess(t, s.Items, &began, &mu, func() {}))
+		var first sync.Once
+		all = append(all, newProcess(t, s.Items, &began, &mu, func() { first.Do(together.Done); together.Wait() }))
 	}
 	answers := make([]*httptest.ResponseRecorder, sameKey)
 	start := make(chan struct{})
@@ -124,8 +128,8 @@ func once(t *testing.T, s Shard) {
 			t.Errorf("answered %d %s with %v, and the effect is %q", w.Code, w.Body, w.Header(), effects[0])
 		}
 	}
-	if firsts != 1 {
-		t.Errorf("%d of the answers are the first", firsts)
+	if firsts != 1 || began != processes {
+		t.Errorf("%d of the answers are the first, of %d executions", firsts, began)
 	}
 	t.Logf("%d requests to %d processes: %d executed, %d answered that one is under way", sameKey, processes, began, busy)
 	// Keys are the tenant's own.
