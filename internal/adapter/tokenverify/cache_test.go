@@ -119,8 +119,8 @@ func TestKeyTakenBackIsForgottenByTheCache(t *testing.T) {
 	before := v.keys.current().generation
 	v.Verify(t.Context(), token)
 	settle(v)
-	if after := v.keys.current(); after.generation != before || len(after.own) != 2 {
-		t.Fatalf("generation %d became %d with %d keys", before, after.generation, len(after.own))
+	if after := v.keys.current(); after.generation != before || len(after.keys) != 2 {
+		t.Fatalf("generation %d became %d with %d keys", before, after.generation, len(after.keys))
 	}
 	i.publish(fresh)
 	c.pass(maxAge + 1)

@@ -1,7 +1,6 @@
 package tokenverify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,31 +20,31 @@ const (
 	fetchTimeout = 5 * time.Second
 )
 
-// keySet is an issuer's keys as they were last seen. While the issuer does not answer, they stay, for as long as that
-// lasts; before it answered for the first time, those of the fallback stand for them.
+// keySet is an issuer's keys as they were last seen, here or by the fallback. While the issuer does not answer,
+// they stay, for as long as that lasts.
 //
 // On Lambda a fetch in the background stands still with its environment and goes on, or fails by its time-out, with
 // the next request; what is known stays meanwhile.
 type keySet struct {
 	issuer   *issuer
-	fallback func() json.RawMessage
+	fallback func() (set json.RawMessage, taken time.Time, ok bool)
 	now      func() time.Time
 
 	known atomic.Pointer[known]
 
-	mu      sync.Mutex
-	tried   time.Time     // when the last fetch began
-	err     error         // of the last fetch
-	running chan struct{} // closed at the end of the fetch that is under way; nil when none is
+	mu       sync.Mutex    // whoever changes known holds it
+	tried    time.Time     // when the last fetch began
+	err      error         // of the last fetch
+	answered bool          // the issuer gave its keys here at least once
+	adopted  bool          // the fallback had keys at least once
+	taken    time.Time     // when the last of those were given, as it said
+	running  chan struct{} // closed at the end of the fetch that is under way; nil when none is
 }
 
 // known is what there is of keys. It does not change.
 type known struct {
-	own     keys      // the issuer's
-	fetched time.Time // when own were; zero before the first time
-	given   keys      // the fallback's
-	raw     json.RawMessage
-	newer   bool // the fallback changed since the issuer answered
+	keys keys
+	seen time.Time // when the issuer gave them
 	// generation rises when a key is no longer believed: what was verified before may not be good any more.
 	generation uint64
 }
@@ -60,77 +59,84 @@ func (s *keySet) current() *known {
 }
 
 // find returns the keys that may have signed a token, and the generation that they are of. When there is none it
-// fetches the keys anew, as the issuer may have changed them.
-func (s *keySet) find(ctx context.Context, id, algorithm string) (found keys, generation uint64, err error) {
-	k := s.current()
-	if k.fetched.IsZero() {
-		k = s.adopt()
-	}
-	if found = k.believed().find(id, algorithm); len(found) > 0 {
-		s.renew(s.now(), k)
-		return found, k.generation, nil
-	}
-	if running := s.fetch(); running != nil {
-		select {
-		case <-running:
-		case <-ctx.Done():
-			return nil, 0, fmt.Errorf("wait for the issuer's keys: %w", ctx.Err())
+// looks whether the fallback has it, and then fetches the keys anew, as the issuer may have changed them.
+func (s *keySet) find(ctx context.Context, id, algorithm string) (keys, uint64, error) {
+	for _, step := range []func(context.Context) error{s.younger, s.adopt, s.await} {
+		if err := step(ctx); err != nil {
+			return nil, 0, err
 		}
-	}
-	if k = s.current(); len(k.own.find(id, algorithm)) > 0 {
-		return k.own.find(id, algorithm), k.generation, nil
+		if k := s.current(); len(k.keys.find(id, algorithm)) > 0 {
+			return k.keys.find(id, algorithm), k.generation, nil
+		}
 	}
 	s.mu.Lock()
-	failed := s.err
-	s.mu.Unlock()
-	if failed != nil {
-		k = s.adopt() // somebody else may have seen the issuer since
-		if found = k.given.find(id, algorithm); k.newer && len(found) > 0 {
-			return found, k.generation, nil
-		}
-	}
-	if k.fetched.IsZero() {
-		return nil, 0, fmt.Errorf("the keys of issuer %s are not known: %w", s.issuer.name, failed)
+	defer s.mu.Unlock()
+	if !s.answered {
+		return nil, 0, fmt.Errorf("the keys of issuer %s are not known: %w", s.issuer.name, s.err)
 	}
 	return nil, 0, refuse("the issuer has no such key")
 }
 
-// believed are the issuer's own keys, or what stands for them.
-func (k *known) believed() keys {
-	if k.fetched.IsZero() {
-		return k.given
-	}
-	return k.own
+// younger has keys that are old looked for, and waits for nothing.
+func (s *keySet) younger(ctx context.Context) error {
+	s.renew(s.now())
+	return nil
 }
 
-// renew starts what the age of the keys calls for, and waits for nothing.
-func (s *keySet) renew(now time.Time, k *known) {
-	if now.Sub(k.fetched) > maxAge {
-		if k.fetched.IsZero() {
-			s.adopt()
+// renew starts what the age of the keys calls for.
+func (s *keySet) renew(now time.Time) {
+	old := func() bool { k := s.current(); return len(k.keys) > 0 && now.Sub(k.seen) > maxAge }
+	if old() {
+		s.adopt(context.Background())
+		if old() {
+			s.fetch()
 		}
-		s.fetch()
 	}
 }
 
-// adopt takes the fallback's keys as they are now.
-func (s *keySet) adopt() *known {
-	raw := s.fallback()
+// adopt takes the fallback's keys where they are newer than those that are known.
+func (s *keySet) adopt(context.Context) error {
+	set, taken, ok := s.fallback()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !ok || s.adopted && !taken.After(s.taken) {
+		return nil // it was looked at before
+	}
+	s.adopted, s.taken = true, taken
+	if now := s.now(); taken.After(now) {
+		taken = now // by a clock that is ahead of ours: what the issuer says next is newer
+	}
+	if found, err := parseKeys(set); err == nil { // else those that are known are better than none
+		s.believe(found, taken)
+	}
+	return nil
+}
+
+// believe takes keys that the issuer gave at some time, unless newer ones are known. The lock is held.
+func (s *keySet) believe(given keys, at time.Time) {
 	k := s.current()
-	if len(raw) == 0 || bytes.Equal(raw, k.raw) {
-		return k
+	if len(k.keys) > 0 && !at.After(k.seen) {
+		return
 	}
-	next := *k
-	next.raw, next.newer = bytes.Clone(raw), true
-	if given, err := parseKeys(raw); err == nil { // else those from before are better than none
-		if next.given = given; !k.given.within(given) {
-			next.generation++
-		}
+	next := &known{given, at, k.generation}
+	if !k.keys.within(given) {
+		next.generation++
 	}
-	s.known.Store(&next)
-	return &next
+	s.known.Store(next)
+}
+
+// await fetches the keys, unless that happened a moment ago, and waits for the end of the fetch that is under way.
+func (s *keySet) await(ctx context.Context) error {
+	running := s.fetch()
+	if running == nil {
+		return nil
+	}
+	select {
+	case <-running:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the issuer's keys: %w", ctx.Err())
+	}
 }
 
 // fetch starts fetching the keys, unless that happened a moment ago. It returns what is closed when the
@@ -139,7 +145,7 @@ func (s *keySet) fetch() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, pause := s.now(), minPause
-	if k := s.current(); len(k.believed()) == 0 {
+	if len(s.current().keys) == 0 {
 		pause = firstPause
 	}
 	if s.running == nil && (s.tried.IsZero() || now.Sub(s.tried) >= pause) {
@@ -150,29 +156,14 @@ func (s *keySet) fetch() <-chan struct{} {
 			// Not the caller's context: the request that asked first may be over before the others.
 			ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 			defer cancel()
-			own, err := s.issuer.download(ctx)
-			s.took(own, err, now)
+			given, err := s.issuer.download(ctx)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.running, s.err = nil, err; err == nil {
+				s.answered = true
+				s.believe(given, now)
+			}
 		}()
 	}
 	return s.running
-}
-
-// took takes the result of a fetch that began at some time.
-func (s *keySet) took(own keys, err error, began time.Time) {
-	if err == nil {
-		s.adopt() // what the fallback says by now is older than this
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running, s.err = nil, err
-	if err != nil {
-		return
-	}
-	k := s.current()
-	next := *k
-	next.newer = false
-	if next.own, next.fetched = own, began; !k.own.within(own) || !k.given.within(own) {
-		next.generation++
-	}
-	s.known.Store(&next)
 }

@@ -46,10 +46,10 @@ type Config struct {
 	// everybody may read cannot be used to sign by any of them.
 	Algorithms []string
 
-	// Fallback returns the issuer's keys as somebody else saw them, a JWK set (RFC 7517, section 5), nil when
-	// there are none. They are believed while the issuer has not answered here, and where it does not answer when
-	// asked for a key. nil is no fallback. Fallback is called often and must be fast.
-	Fallback func() json.RawMessage
+	// Fallback returns the issuer's keys as somebody else saw them, a JWK set (RFC 7517, section 5), and when that
+	// was; ok is false when there are none. They are believed where the issuer said nothing newer here, so that a
+	// router serves that starts while the issuer is down. nil is no fallback. It must be fast.
+	Fallback func() (set json.RawMessage, taken time.Time, ok bool)
 
 	// Remember is how many verified tokens are remembered, at most; 0 is 32,768, and fewer than 0 is none.
 	Remember int
@@ -83,7 +83,7 @@ func New(c Config) (*Verifier, error) {
 		c.Now = time.Now
 	}
 	if c.Fallback == nil {
-		c.Fallback = func() json.RawMessage { return nil }
+		c.Fallback = func() (json.RawMessage, time.Time, bool) { return nil, time.Time{}, false }
 	}
 	if c.Remember == 0 {
 		c.Remember = defaultRemember
@@ -107,7 +107,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (tenant string, err
 	now, known := v.now(), v.keys.current()
 	name := sha256.Sum256([]byte(token))
 	if tenant, ok := v.seen.get(name, now, known.generation); ok {
-		v.keys.renew(now, known)
+		v.keys.renew(now)
 		return tenant, nil
 	}
 	good, err := v.judge(ctx, token)
