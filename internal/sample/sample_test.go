@@ -125,7 +125,10 @@ func TestWhoMayAsk(t *testing.T) {
 		{"no secret", Config{Secret: "s"}, nil, 403},
 		{"wrong secret", Config{Secret: "s"}, []string{shardkit.HeaderSecret, "S"}, 403},
 	}
-	paths := []string{"PUT /orders/1", "GET /orders/1", "GET /orders", "POST /jobs/1", "GET /jobs/1", "POST /poison"}
+	paths := []string{
+		"POST /orders", "PUT /orders/1", "GET /orders/1", "DELETE /orders/1", "GET /orders", "POST /jobs/1", "POST /jobs/1?append=1", "GET /jobs/1",
+		"POST /messages/beta", "POST /inbox", "GET /inbox", "GET /inbox/1", "POST /poison",
+	}
 	for _, test := range tests {
 		items := holding("acme")
 		test.config.Items, test.config.Poison = items, func() { t.Errorf("%s: poisoned", test.name) }
@@ -189,7 +192,7 @@ func (broken) List(context.Context, string, string) ([]string, error) {
 
 func TestNothingIsAcknowledgedThatTheStoreDoesNotHave(t *testing.T) {
 	h := newService(t, Config{Items: broken{holding("acme")}})
-	for _, step := range [][2]string{{"PUT", "/orders/1"}, {"GET", "/orders/1"}, {"GET", "/orders"}, {"POST", "/jobs/1"}} {
+	for _, step := range [][2]string{{"POST", "/orders"}, {"PUT", "/orders/1"}, {"GET", "/orders/1"}, {"DELETE", "/orders/1"}, {"GET", "/orders"}, {"POST", "/jobs/1"}, {"POST", "/jobs/1?append=1"}} {
 		w := request(h, step[0], step[1], "x")
 		if w.Code != 503 || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s %s: answered %d %s", step[0], step[1], w.Code, w.Body)

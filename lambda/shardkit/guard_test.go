@@ -252,6 +252,28 @@ func TestNewerEpoch(t *testing.T) {
 	}
 }
 
+// emptyNil is a store that reads an empty value as nil.
+type emptyNil struct{ *shardkit.Memory }
+
+func (emptyNil) Get(context.Context, string, string) ([]byte, bool, error) { return nil, true, nil }
+
+// TestWhatIsFoundIsNotNil: as a Write's Was, nil would be no condition at all.
+func TestWhatIsFoundIsNotNil(t *testing.T) {
+	m := holding("acme")
+	if err := m.Write(t.Context(), "acme", 4, shardkit.Write{Key: "a", Value: []byte("another's")}); err != nil {
+		t.Fatal(err)
+	}
+	status(guarded(t, shardkit.Config{Items: emptyNil{m}}, func(w http.ResponseWriter, r *http.Request) {
+		was, found, err := shardkit.From(r.Context()).Get(r.Context(), "a")
+		if was == nil || !found || err != nil {
+			t.Errorf("%v, %t, %v", was, found, err)
+		}
+		if err := shardkit.From(r.Context()).Commit(r.Context(), w, ok, shardkit.Write{Key: "a", Was: was}); !errors.Is(err, shardkit.ErrChanged) {
+			t.Errorf("written over: %v", err)
+		}
+	}), sent())
+}
+
 // mute is a store that does not answer.
 type mute struct{ *shardkit.Memory }
 

@@ -51,12 +51,16 @@ func (t *Tenant) Job() string { return t.job }
 // asked for it. It is as true as the least trusted shard of the cell: see Job.From.
 func (t *Tenant) Sender() string { return t.from }
 
-// Get returns what the tenant has under the key.
+// Get returns what the tenant has under the key: never nil when it is found, so that it can be a Write's Was.
 func (t *Tenant) Get(ctx context.Context, key string) (value []byte, found bool, err error) {
 	if strings.HasPrefix(key, Records) {
 		return nil, false, errRecordKey(key)
 	}
-	return t.g.c.Items.Get(ctx, t.tenant, key)
+	value, found, err = t.g.c.Items.Get(ctx, t.tenant, key)
+	if found && value == nil {
+		value = []byte{}
+	}
+	return value, found, err
 }
 
 // List returns the tenant's keys that begin with the prefix, in byte order, of those that are the service's.
