@@ -54,7 +54,7 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 	if err != nil {
 		return err
 	}
-	entries, err := dircache.New(dircache.Config{Directory: &lookup{home: home}})
+	entries, err := dircache.New(dircache.Config{Directory: &lookup{home: home}, TTL: entryTTL, Negative: strangerTTL})
 	if err != nil {
 		return err
 	}

@@ -140,9 +140,17 @@ func (d Dir) prepare(ctx context.Context, l Layout, tenants []string) (admitted 
 	l = l.withKeys(on)
 	_, noDirectory := os.Stat(d.file(fileDirectory))
 	for _, p := range l.Cells {
-		had := on.KeyFiles[p.Cell] != "" || len(on.Cells) == 0 && noDirectory == nil
-		if err := d.makeKey(l.KeyFiles[p.Cell], had); err != nil {
+		file, had := l.KeyFiles[p.Cell], on.KeyFiles[p.Cell] != "" || len(on.Cells) == 0 && noDirectory == nil
+		_, none := os.Stat(d.file(file))
+		if err := d.makeKey(file, had); err != nil {
 			return admitted, err
+		}
+		if len(on.Cells) > 0 && errors.Is(none, fs.ErrNotExist) {
+			defer func() { // a cell that does not come to lie here leaves nothing
+				if err != nil {
+					err = errors.Join(err, d.remove(file))
+				}
+			}()
 		}
 	}
 	if text, err := d.read(fileIssuerKey); errors.Is(err, fs.ErrNotExist) {
