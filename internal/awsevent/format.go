@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"cellwall.dev/cellwall/internal/routing"
 )
@@ -45,8 +44,8 @@ func (e *Event) Format(resp *routing.Response) ([]byte, error) {
 	case ALBMulti:
 		out.StatusDescription, out.MultiValueHeaders = description(resp.Status), header
 	}
-	if e.Kind == REST && utf8.Valid(body) {
-		// A REST API decodes base64 only for the media types that it was told to be binary.
+	if e.Kind == REST && readable(body) {
+		// A REST API decodes base64 only of the media types that it was told to be binary.
 		out.Body = string(body)
 	} else {
 		out.Body, out.IsBase64Encoded = text(body)

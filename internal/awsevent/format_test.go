@@ -22,7 +22,7 @@ func TestFormat(t *testing.T) {
 	for kind, want := range map[Kind]string{
 		HTTPAPI:     `{"statusCode":201,"headers":{"content-length":"5","content-type":"text/plain","x-several":"one,two"},"cookies":["a=1","b=2"],"body":"bWFkZQA=","isBase64Encoded":true}`,
 		FunctionURL: `{"statusCode":201,"headers":{"content-length":"5","content-type":"text/plain","x-several":"one,two"},"cookies":["a=1","b=2"],"body":"bWFkZQA=","isBase64Encoded":true}`,
-		REST:        `{"statusCode":201,"multiValueHeaders":{"Content-Length":["5"],"Content-Type":["text/plain"],"Set-Cookie":["a=1","b=2"],"X-Several":["one","two"]},"body":"made\u0000","isBase64Encoded":false}`,
+		REST:        `{"statusCode":201,"multiValueHeaders":{"Content-Length":["5"],"Content-Type":["text/plain"],"Set-Cookie":["a=1","b=2"],"X-Several":["one","two"]},"body":"bWFkZQA=","isBase64Encoded":true}`,
 		ALB:         `{"statusCode":201,"statusDescription":"201 Created","headers":{"Set-cookie":"b=2","content-length":"5","content-type":"text/plain","set-cookie":"a=1","x-several":"one,two"},"body":"bWFkZQA=","isBase64Encoded":true}`,
 		ALBMulti:    `{"statusCode":201,"statusDescription":"201 Created","multiValueHeaders":{"Content-Length":["5"],"Content-Type":["text/plain"],"Set-Cookie":["a=1","b=2"],"X-Several":["one","two"]},"body":"bWFkZQA=","isBase64Encoded":true}`,
 	} {
@@ -36,6 +36,20 @@ func TestFormat(t *testing.T) {
 	}
 	if resp.Header.Get("Content-Length") != "99" {
 		t.Error("the answer's own headers were changed")
+	}
+}
+
+// TestTextToREST: a REST API that was not told of binary media types would hand base64 to the client as it is, so that
+// text never travels in it, however much longer it gets.
+func TestTextToREST(t *testing.T) {
+	for body, want := range map[string]string{
+		strings.Repeat("\"", 9): `"body":"` + strings.Repeat(`\"`, 9) + `","isBase64Encoded":false}`, "grün\r\n\t": `"body":"grün\r\n\t","isBase64Encoded":false}`,
+		"": `"body":"","isBase64Encoded":false}`, "\xff": `"body":"/w==","isBase64Encoded":true}`, "a\x1bb": `"body":"YRti","isBase64Encoded":true}`,
+	} {
+		got, err := (&Event{Kind: REST}).Format(&routing.Response{Status: 200, Body: []byte(body)})
+		if err != nil || !strings.HasSuffix(string(got), want) {
+			t.Errorf("%q: %s, %v", body, got, err)
+		}
 	}
 }
 

@@ -17,6 +17,16 @@ func text(body []byte) (s string, isBase64 bool) {
 	return base64.StdEncoding.EncodeToString(body), true
 }
 
+// readable says whether a body is text: UTF-8 without control bytes other than those of white space.
+func readable(body []byte) bool {
+	for _, c := range body {
+		if c < ' ' && (c < '\t' || c > '\r') {
+			return false
+		}
+	}
+	return utf8.Valid(body)
+}
+
 // escapedLen is the length of UTF-8 text in a JSON string, as marshal writes it.
 func escapedLen(body []byte) int {
 	n := len(body)
