@@ -314,13 +314,21 @@ func TestUnknownPinIsPassedOver(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	tests := map[string]func(*Config){
-		"no cell":           func(c *Config) { c.Cell = "" },
-		"no entries":        func(c *Config) { c.Entries = nil },
-		"no time":           func(c *Config) { c.Timeout = 0 },
-		"negative time":     func(c *Config) { c.LookUp = -1 },
-		"no topologies":     func(c *Config) { c.Topologies = nil },
-		"no keys":           func(c *Config) { c.Keys = nil },
-		"no routes":         func(c *Config) { c.Routes = nil },
+		"no cell":          func(c *Config) { c.Cell = "" },
+		"no entries":       func(c *Config) { c.Entries = nil },
+		"no time":          func(c *Config) { c.Timeout = 0 },
+		"negative time":    func(c *Config) { c.LookUp = -1 },
+		"no topologies":    func(c *Config) { c.Topologies = nil },
+		"no keys":          func(c *Config) { c.Keys = nil },
+		"no routes":        func(c *Config) { c.Routes = nil },
+		"negative attempt": func(c *Config) { c.AttemptTimeout = -1 },
+		"state of no kind": func(c *Config) { c.State = "shard" },
+		"keys at home":     func(c *Config) { c.State, c.IdempotencyKeys = StateHome, true },
+		"queue to gather": func(c *Config) {
+			c.Routes = []Route{{Path: "/*", Via: ViaQueue, Fanout: true}}
+			c.Transports[ViaQueue] = sender(nil)
+		},
+		"negative route":    func(c *Config) { c.Routes[0].Timeout = -1 },
 		"route without way": func(c *Config) { c.Routes = []Route{{Path: "/*", Via: ViaHTTP}} },
 	}
 	for name, spoil := range tests {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,10 +45,14 @@ func TestGathered(t *testing.T) {
 			for turn := range test.answers {
 				var mu sync.Mutex
 				var asked []string
+				var all sync.WaitGroup // no member is answered before all are asked
+				all.Add(len(test.answers))
 				c := testConfig(fixed{"acme": pinned("acme", eight[:len(test.answers)]...)}, sender(func(_ context.Context, call Call, req *Request) (*Response, error) {
 					mu.Lock()
 					asked = append(asked, call.Shard)
 					mu.Unlock()
+					all.Done()
+					all.Wait()
 					if req.Header.Get(HeaderShard) != call.Shard || req.Stream {
 						t.Errorf("%s is told that it is %s, stream %t", call.Shard, req.Header.Get(HeaderShard), req.Stream)
 					}
@@ -99,7 +104,12 @@ func TestGatheringGoesByTheNewestEntry(t *testing.T) {
 			return said(200, "application/json", fmt.Sprintf("%q", call.Shard)), nil
 		}))
 		c.Routes[0].Fanout = true
+		var seen Outcome
+		c.Observe = func(o Outcome) { seen = o }
 		resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x"))
+		if want := map[bool]int{true: 4, false: 2}[news]; len(seen.Attempts) != want {
+			t.Errorf("news %t: sent %d times, want %d", news, len(seen.Attempts), want)
+		}
 		var all Gathered
 		if err := json.Unmarshal(resp.Body, &all); err != nil {
 			t.Fatal(err)
@@ -109,6 +119,34 @@ func TestGatheringGoesByTheNewestEntry(t *testing.T) {
 			t.Errorf("news %t: answered %d after %d readings: %s", news, resp.Status, reads, resp.Body)
 		}
 	}
+}
+
+// TestGatheringWaitsForNobody longer than for one attempt, and not at all for who is full.
+func TestGatheringWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02", "s03")}, sender(func(ctx context.Context, call Call, _ *Request) (*Response, error) {
+			if call.Shard == "s03" {
+				return said(200, "application/json", "1"), nil
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}))
+		c.Routes[0].Fanout, c.Routes[0].Timeout, c.AttemptTimeout = true, 2*time.Second, 4*time.Second
+		c.Shards = full{"s01"}.shards()
+		start := time.Now()
+		resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x"))
+		var all Gathered
+		if err := json.Unmarshal(resp.Body, &all); err != nil {
+			t.Fatal(err)
+		}
+		var statuses []int
+		for _, a := range all.Answers {
+			statuses = append(statuses, a.Status)
+		}
+		if took := time.Since(start); took != 2*time.Second || resp.Status != 207 || !slices.Equal(statuses, []int{200, 503, 504}) {
+			t.Errorf("answered %d with %v after %v", resp.Status, statuses, took)
+		}
+	})
 }
 
 // TestTooMuchIsGathered: more than an answer may have is none.

@@ -66,6 +66,51 @@ func TestMisdirectedIsFollowed(t *testing.T) {
 	}
 }
 
+// TestANewEntryIsFollowedOnce, however often the next one comes and is refused, too.
+func TestANewEntryIsFollowedOnce(t *testing.T) {
+	reads := 0
+	c := testConfig(lookup(func(string) (directory.Entry, error) {
+		reads++
+		e := pinned("acme", "s01", "s02")
+		e.Epoch = uint64(reads)
+		return e, nil
+	}), sender(func(context.Context, Call, *Request) (*Response, error) {
+		return &Response{Status: http.StatusMisdirectedRequest}, nil
+	}))
+	var seen Outcome
+	c.Observe = func(o Outcome) { seen = o }
+	wantProblem(t, newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/x"}), 503)
+	if reads != 2 || len(seen.Attempts) != 3 || seen.Fallbacks != 2 {
+		t.Errorf("the entry was read %d times, and sent to %v", reads, shardsOf(seen))
+	}
+}
+
+// TestAWriteThatMeetsAMoveWaits, also when it is a shard that first knows of it.
+func TestAWriteThatMeetsAMoveWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		c := testConfig(lookup(func(string) (directory.Entry, error) {
+			reads++
+			e := pinned("acme", "s01")
+			switch {
+			case reads == 2:
+				e.Epoch, e.State = 8, directory.Moving
+			case reads > 2:
+				e.Epoch, e.Pins = 9, []string{"s02"}
+			}
+			return e, nil
+		}), sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+			if call.Epoch < 9 {
+				return &Response{Status: http.StatusMisdirectedRequest}, nil
+			}
+			return ok(call.Shard), nil
+		}))
+		if resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/x"}); string(resp.Body) != "s02" || reads != 3 {
+			t.Errorf("answered %d %s after %d readings", resp.Status, resp.Body, reads)
+		}
+	})
+}
+
 // TestHeldWrites: a write waits for its tenant's move, as long as four look-ups take, and reads do not.
 func TestHeldWrites(t *testing.T) {
 	for _, single := range []bool{false, true} {
@@ -95,7 +140,8 @@ func TestHeldWrites(t *testing.T) {
 						e.Epoch++
 						e.Pins = []string{"s02"}
 					case test.over < 0 && looks > 1:
-						return e, errors.New("down")
+						e.Epoch++
+						return e, errors.New("down") // what comes with an error is no word
 					default:
 						e.State = directory.Moving
 					}

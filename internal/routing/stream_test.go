@@ -18,7 +18,7 @@ func TestStreamsOnce(t *testing.T) {
 	sent := 0
 	var during context.Context
 	closed := 0
-	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, req *Request) (*Response, error) {
+	c := testConfig(fixed{"acme": pinned("acme", "s01", "s02"), "zeta": pinned("zeta", "s01", "s02")}, sender(func(ctx context.Context, _ Call, req *Request) (*Response, error) {
 		sent++
 		during = ctx
 		if !req.Stream {
@@ -59,6 +59,10 @@ func TestStreamsOnce(t *testing.T) {
 		if next.Status != 200 {
 			t.Fatalf("after it was closed, the next is answered %d", next.Status)
 		}
+		if other := e.Serve(t.Context(), "zeta", req); other.Status != 503 {
+			t.Errorf("closing twice gave back twice: two are let in where one may be, answered %d", other.Status)
+		}
+		next.Stream.Close()
 		next.Stream.Close()
 	}
 	if sent != 4 {
