@@ -16,6 +16,7 @@ import (
 // What the entry says does not change; what is known about it does. A million of them lie in memory: what
 // tenants have in common is shared.
 type record struct {
+	hash     uint64 // of tenant, as its table has it
 	tenant   string
 	kind     *kind
 	pins     *[]string // nil without
@@ -62,9 +63,9 @@ func (r *record) entry() directory.Entry {
 	return e
 }
 
-// perRecord is a record's own size, what its memo remembers (a header and two names), and its share of the
-// slots, of which there are up to 3.2 for each.
-const perRecord = int64(unsafe.Sizeof(record{})) + 24 + 2*16 + 8*16/5
+// perRecord is a record's own size, what its memo remembers of two members, and its share of the slots, of which
+// there are up to 3.2 for each.
+const perRecord = int64(unsafe.Sizeof(record{})) + 64 + 8*16/5
 
 // weight is about how many bytes a record takes. The allocator rounds sizes up by an eighth on average.
 func (r *record) weight() int64 {

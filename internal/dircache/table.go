@@ -54,10 +54,13 @@ func newTable(bytes int64) *table {
 	return t
 }
 
-func (t *table) place(tenant string) (*part, int) {
+func (t *table) place(tenant string) (*part, uint64) {
 	h := maphash.String(t.seed, tenant)
-	return &t.parts[h%parts], int(h / parts)
+	return &t.parts[h%parts], h
 }
+
+// at is where in so many slots the search for a hash begins. Its lowest bits chose the part.
+func at(h uint64, slots int) int { return int(h/parts) & (slots - 1) }
 
 // part is the number of a tenant's part.
 func (t *table) part(tenant string) int { return int(maphash.String(t.seed, tenant) % parts) }
@@ -68,10 +71,11 @@ func (t *table) get(tenant string) *record {
 	return find(*p.slots.Load(), tenant, h)
 }
 
-func find(slots []slot, tenant string, h int) *record {
+func find(slots []slot, tenant string, h uint64) *record {
+	first := at(h, len(slots))
 	for i := range slots { // ends at an empty slot; the bound is for a reader whose slots change under it
-		r := slots[(h+i)&(len(slots)-1)].Load()
-		if r == nil || r.tenant == tenant {
+		r := slots[(first+i)&(len(slots)-1)].Load()
+		if r == nil || r.hash == h && r.tenant == tenant {
 			return r
 		}
 	}
@@ -89,11 +93,12 @@ func (t *table) certain(tenant string) *record {
 // put replaces the record of r's tenant, or adds it, and throws away as many others as it takes.
 func (t *table) put(r *record) {
 	p, h := t.place(r.tenant)
+	r.hash = h
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.add(t, r, h)
+	p.add(r)
 	for p.bytes > t.limit && p.n > 1 {
-		p.evict(t, r)
+		p.evict(r)
 	}
 }
 
@@ -103,20 +108,20 @@ func (t *table) remove(tenant string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	slots := *p.slots.Load()
-	for i := h & (len(slots) - 1); ; i = (i + 1) & (len(slots) - 1) {
+	for i := at(h, len(slots)); ; i = (i + 1) & (len(slots) - 1) {
 		switch r := slots[i].Load(); {
 		case r == nil:
 			return
 		case r.tenant == tenant:
-			p.clear(t, slots, i)
+			p.clear(slots, i)
 			return
 		}
 	}
 }
 
-func (p *part) add(t *table, r *record, h int) {
+func (p *part) add(r *record) {
 	slots := *p.slots.Load()
-	for i := h & (len(slots) - 1); ; i = (i + 1) & (len(slots) - 1) {
+	for i := at(r.hash, len(slots)); ; i = (i + 1) & (len(slots) - 1) {
 		old := slots[i].Load()
 		switch {
 		case old == nil:
@@ -124,7 +129,7 @@ func (p *part) add(t *table, r *record, h int) {
 			p.n++
 			p.bytes += r.weight()
 			if full(p.n, len(slots)) {
-				p.grow(t, slots)
+				p.grow(slots)
 			}
 			return
 		case old.tenant == r.tenant:
@@ -135,25 +140,25 @@ func (p *part) add(t *table, r *record, h int) {
 	}
 }
 
-func (p *part) grow(t *table, slots []slot) {
+func (p *part) grow(slots []slot) {
 	larger := make([]slot, 2*len(slots))
 	for i := range slots {
 		r := slots[i].Load()
 		if r == nil {
 			continue
 		}
-		_, h := t.place(r.tenant)
-		for h &= len(larger) - 1; larger[h].Load() != nil; {
-			h = (h + 1) & (len(larger) - 1)
+		to := at(r.hash, len(larger))
+		for larger[to].Load() != nil {
+			to = (to + 1) & (len(larger) - 1)
 		}
-		larger[h].Store(r)
+		larger[to].Store(r)
 	}
 	p.slots.Store(&larger)
 }
 
 // evict throws away one record other than but. It ends: a second round finds nobody marked, unless readers
 // mark them meanwhile, which the third round does not wait for.
-func (p *part) evict(t *table, but *record) {
+func (p *part) evict(but *record) {
 	slots := *p.slots.Load()
 	for step := 0; ; step++ {
 		p.hand = (p.hand + 1) & (len(slots) - 1)
@@ -163,7 +168,7 @@ func (p *part) evict(t *table, but *record) {
 		case step < 2*len(slots) && r.used.Load():
 			r.used.Store(false)
 		default:
-			p.clear(t, slots, p.hand)
+			p.clear(slots, p.hand)
 			return
 		}
 	}
@@ -171,7 +176,7 @@ func (p *part) evict(t *table, but *record) {
 
 // clear empties a slot and moves up those behind it that could not be found any more (Knuth, section 6.4,
 // algorithm R). They are where they were until they are where they belong.
-func (p *part) clear(t *table, slots []slot, i int) {
+func (p *part) clear(slots []slot, i int) {
 	mask := len(slots) - 1
 	p.n--
 	p.bytes -= slots[i].Load().weight()
@@ -180,8 +185,7 @@ func (p *part) clear(t *table, slots []slot, i int) {
 		if r == nil {
 			break
 		}
-		_, h := t.place(r.tenant)
-		if (j-h)&mask >= (j-i)&mask { // its way from where it belongs passes over i
+		if (j-at(r.hash, len(slots)))&mask >= (j-i)&mask { // its way from where it belongs passes over i
 			slots[i].Store(r)
 			i = j
 		}

@@ -149,22 +149,33 @@ type Known struct {
 
 // Memo remembers the members of the subset that one version of an entry has, for whoever remembers the entry. It
 // never turns wrong: topologies do not change, and what places a tenant changes with the epoch. The zero Memo
-// remembers nothing yet; a nil one never does. It takes 8 bytes, and once it remembers, a slice and its header.
-type Memo struct{ members atomic.Pointer[[]string] }
+// remembers nothing yet; a nil one never does. It takes 8 bytes, and 64 once it remembers two members.
+type Memo struct{ subset atomic.Pointer[subset] }
+
+// subset is members, and room for as many as nearly all tenants have: one place in memory to wait for, not two.
+type subset struct {
+	members []string
+	room    [2]string
+}
 
 // Members returns what compute told when it first succeeded. Nobody may change it.
 func (m *Memo) Members(compute func() ([]string, error)) ([]string, error) {
 	if m == nil {
 		return compute()
 	}
-	if members := m.members.Load(); members != nil {
-		return *members, nil
+	if s := m.subset.Load(); s != nil {
+		return s.members, nil
 	}
 	members, err := compute()
-	if err == nil {
-		m.members.Store(&members)
+	if err != nil {
+		return nil, err
 	}
-	return members, err
+	s := &subset{members: members}
+	if len(members) <= len(s.room) {
+		s.members = append(s.room[:0], members...)
+	}
+	m.subset.Store(s)
+	return s.members, nil
 }
 
 // Topologies is what the engine needs to know of how its cell places tenants. A version that is there never
