@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,16 +17,24 @@ import (
 )
 
 func localTraffic(l *local) *cobra.Command {
-	var tenants, rounds, concurrency int
+	var rounds, concurrency int
 	var rate float64
 	var limit time.Duration
-	var broken string
+	var broken, who string
 	var asJSON bool
+	var open openLoop
 	cmd := &cobra.Command{
 		Use:   "traffic",
 		Short: "Send tenant traffic, break a shard if asked, and print what the tenants felt",
-		Long: `Send traffic of the running cell's tenants through its router. In each round every tenant writes one order
-and reads it back, with its own token. With --break, the shard is killed while requests are under way and
+		Long: `Send traffic of the running cells' tenants through their entrance, in one of two ways.
+
+With --rps and --for, requests come at random moments, so many a second on average, whether those before them
+were answered or not: five of ten read, three write, one creates and one has a job done. Each is of a tenant
+drawn in proportion to its load in the file of --tenants. Latency counts from the moment at which a request was
+due. At the end every acknowledged write is read back, every job awaited, and what was done twice counted.
+Exit status 1 when anything acknowledged was lost or done twice, or a request failed that is safe to repeat.
+
+Otherwise in rounds: in each every tenant writes one order and reads it back, with its own token. With --break, the shard is killed while requests are under way and
 stays down for at least one whole round. At the end every acknowledged write is read back and compared.
 
 Every figure is measured, except those under "by placement" (byPlacement in JSON), which are computed from
@@ -34,12 +43,24 @@ as measured, are those that did feel something and were served: a request failed
 second shard for it. The router soon learns which shard is down, so they are fewer. Fully down got no right
 answer at all: during the break, or without --break in the whole run.
 
-Exit status 1 when an acknowledged write was lost or could not be read back, when any request failed (all
+Exit status 1 in rounds when an acknowledged write was lost or could not be read back, when any request failed (all
 are idempotent), or when a tenant was fully down, with or without --break.`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if tenants < 0 {
-				return usagef("--tenants %d: want a number of tenants, or 0 for all", tenants)
+			if cmd.Flags().Changed("rps") || cmd.Flags().Changed("for") {
+				for _, other := range []string{"rounds", "rate", "limit", "break"} {
+					if cmd.Flags().Changed(other) {
+						return usagef("--%s: not with --rps and --for, which send at random and as it comes; break things with local fail meanwhile", other)
+					}
+				}
+				if open.atOnce = concurrency; !cmd.Flags().Changed("concurrency") {
+					open.atOnce = openLoopAtOnce
+				}
+				return l.openLoop(cmd.Context(), who, open, asJSON)
+			}
+			tenants, err := strconv.Atoi(who)
+			if err != nil || tenants < 0 {
+				return usagef("--tenants %s: want a number of tenants, or 0 for all; a file goes with --rps and --for", who)
 			}
 			numbers := traffic.Config{Rounds: rounds, Concurrency: concurrency, Rate: rate, Limit: limit, Broken: broken}
 			if err := numbers.CheckNumbers(); err != nil {
@@ -89,9 +110,12 @@ are idempotent), or when a tenant was fully down, with or without --break.`,
 			return report.Fault()
 		},
 	}
-	intVar(cmd.Flags(), &tenants, "tenants", 0, "number of tenants, by order of their ids (0: all)")
+	cmd.Flags().StringVar(&who, "tenants", "0", "number of tenants, by order of their ids (0: all); or with --rps a file, as for local up")
+	floatVar(cmd.Flags(), &open.rps, "rps", 100, "requests a second, at random moments")
+	cmd.Flags().DurationVar(&open.long, "for", time.Minute, "how long to send, up to 45m")
+	intVar(cmd.Flags(), &open.seed, "seed", 0, "with --rps: of what is sent when (0: another one each time)")
 	intVar(cmd.Flags(), &rounds, "rounds", traffic.MinBreakRounds, "turns of each tenant; with --break at least 4")
-	intVar(cmd.Flags(), &concurrency, "concurrency", 16, "tenants served at once")
+	intVar(cmd.Flags(), &concurrency, "concurrency", 16, "tenants served at once; with --rps requests under way at most, 512 by default")
 	floatVar(cmd.Flags(), &rate, "rate", 0, "turns a second (0: each as soon as one before has ended)")
 	cmd.Flags().DurationVar(&limit, "limit", time.Minute, "time after which no further turn begins")
 	cmd.Flags().StringVar(&broken, "break", "", "shard to break half-way")

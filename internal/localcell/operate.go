@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
@@ -93,7 +95,7 @@ func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (tra
 			if n > 0 && len(ids) == n {
 				break
 			}
-			if e.Cell != r.Cell || e.State != directory.Active {
+			if !slices.Contains(r.Names(), e.Cell) || e.State != directory.Active {
 				continue
 			}
 			subset, err := store.Subset(ctx, e)
@@ -105,11 +107,48 @@ func (d Dir) Traffic(ctx context.Context, r *Running, n int, broken string) (tra
 		}
 	}
 	if len(ids) < n {
-		return traffic.Config{}, fmt.Errorf("%w: %d were asked for, and the directory has %d active ones in cell %s", ErrTenants, n, len(ids), r.Cell)
+		return traffic.Config{}, fmt.Errorf("%w: %d were asked for, and the directory has %d active ones in %s", ErrTenants, n, len(ids), strings.Join(r.Names(), " and "))
 	}
 	tokens, err := r.Tokens(ctx, ids...)
 	if err != nil {
 		return traffic.Config{}, err
+	}
+	for i := range c.Tenants {
+		c.Tenants[i].Token = tokens[i]
+	}
+	return c, nil
+}
+
+// LoadTraffic prepares traffic in open loop of these tenants of the running cells, in proportion to their
+// loads, each with its own token. ErrTenants when one of them is not an active tenant of a cell that runs.
+func (d Dir) LoadTraffic(ctx context.Context, r *Running, ids []string, loads []float64) (traffic.Load, error) {
+	l, err := d.readLayout()
+	if err != nil {
+		return traffic.Load{}, err
+	}
+	store, err := d.residence(ctx, r)
+	if err != nil {
+		return traffic.Load{}, err
+	}
+	active := map[string]bool{}
+	for e, err := range directory.Pages(func(after string, limit int) ([]directory.Entry, error) { return store.List(ctx, after, limit) }) {
+		if err != nil {
+			return traffic.Load{}, err
+		}
+		if e.State == directory.Active && slices.Contains(r.Names(), e.Cell) {
+			active[e.Tenant] = true
+		}
+	}
+	c := traffic.Load{URL: r.Router, Keyed: l.Cells[0].Router.IdempotencyKeys}
+	for i, id := range ids {
+		if !active[id] {
+			return traffic.Load{}, fmt.Errorf("%w: %q is not an active tenant here", ErrTenants, id)
+		}
+		c.Tenants = append(c.Tenants, traffic.Loaded{ID: id, Load: loads[i]})
+	}
+	tokens, err := r.Tokens(ctx, ids...)
+	if err != nil {
+		return traffic.Load{}, err
 	}
 	for i := range c.Tenants {
 		c.Tenants[i].Token = tokens[i]

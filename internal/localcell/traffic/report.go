@@ -55,7 +55,7 @@ type Prediction struct {
 // Latency is how long requests took, from when they were due to their last byte.
 type Latency struct {
 	Median float64 `json:"medianMs"`
-	P99    float64 `json:"p99Ms"`
+	P99    float64 `json:"p99Ms"` // exact: the 99th of a hundred in order
 	Max    float64 `json:"maxMs"`
 }
 

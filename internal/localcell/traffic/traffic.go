@@ -319,7 +319,11 @@ func (r *run) getSurely(ctx context.Context, o order) (value string, found bool,
 
 // watch reports progress every second until the function it returns is called.
 func (r *run) watch(phase string, of int) (stop func()) {
-	if r.Progress == nil {
+	return watchEvery(r.Progress, phase, of, &r.done)
+}
+
+func watchEvery(progress func(phase string, done, of int), phase string, of int, done *atomic.Int64) (stop func()) {
+	if progress == nil {
 		return func() {}
 	}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -330,7 +334,7 @@ func (r *run) watch(phase string, of int) (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				r.Progress(phase, int(r.done.Load()), of)
+				progress(phase, int(done.Load()), of)
 			case <-end:
 				return
 			}
