@@ -61,6 +61,10 @@ func (a *aws) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.invoke(w, r, strings.TrimSuffix(function, "/invocations"), body)
 		return
 	}
+	if function, ok := strings.CutPrefix(r.URL.Path, "/2021-11-15/functions/"); ok {
+		a.invokeStreaming(w, r, strings.TrimSuffix(function, "/response-streaming-invocations"), body)
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var in struct {
