@@ -29,7 +29,7 @@ var (
 	pathsDisagree = []string{
 		"/tenants/beta", "/tenants/beta/", "/tenants/beta/orders/1", "/TENANTS/beta/x", "/tenants/Acme/x", "/tenants/ACME", "/tenants/acme%20/x", "/tenants/acme./x",
 		"/tenants/%62eta/x", "/%74enants/beta/x", "/tenants%2Fbeta/x", "/tenants/beta%2Fx", "/%2Ftenants/beta", "//tenants/beta", "/tenants//beta/x", "/tenants///beta",
-		"/./tenants/beta", "/x/../tenants/beta", "/tenants/acme/../beta/x", "/tenants/acme/..%2Fbeta", "/tenants/acme/%2e%2e/beta/x", "/tenants/acme%2F..%2Fbeta",
+		"/./tenants/beta", "/x/../tenants/beta", "/tenants/acme/../beta/x", "//tenants/./", "/tenants/acme/..%2Fbeta", "/tenants/acme/%2e%2e/beta/x", "/tenants/acme%2F..%2Fbeta",
 		"/tenants/./beta", "/tenants/%2E/beta", `/tenants\beta\x`, "/tenants%5Cbeta", `/x\..\tenants\beta`, "/%2574enants/beta", "/tenants/%2562eta", "/tenants/acme/%252e%252e/beta",
 		"/tenants;v=1/beta", "/tenants/acme;x/../beta", "/tenants/acme/..;/beta/x", "/tenants;/beta", "/tenants%3Bv/beta", "/tenants/acme%2Fx", "/tenants/acme%252Fx/../../beta",
 		"/tenants/beta;acme", "/tenants/acme;beta", "/tenants/acme.json", "/tenants/acme%00", "/tenants/%zz", "/tenants/acme?x", "tenants/acme", "",

@@ -2,6 +2,8 @@ package identity
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/routing"
@@ -90,4 +92,38 @@ func (v *Verified) Caller(ctx context.Context, e *awsevent.Event) (Caller, error
 		return Caller{}, err
 	}
 	return Caller{Tenant: tenant}, nil
+}
+
+// The sources by the names that fleets call them.
+const (
+	SourceJWT    = "jwt"    // Claims
+	SourceLambda = "lambda" // Context
+	SourceIAM    = "iam"    // Principals
+	SourceVerify = "verify" // Verified
+)
+
+// Named is a source by its name, and what that one needs.
+type Named struct {
+	Source     string            // one of the names above
+	Claim      string            // that names the tenant, or the field of a Lambda authorizer's context
+	Principals map[string]string // for SourceIAM
+	Tokens     TokenVerifier     // for SourceVerify
+}
+
+// Open returns the source.
+func (n Named) Open() (Source, error) {
+	switch n.Source {
+	case SourceJWT:
+		return NewClaims(n.Claim)
+	case SourceLambda:
+		return NewContext(n.Claim)
+	case SourceIAM:
+		return NewPrincipals(n.Principals)
+	case SourceVerify:
+		if n.Tokens == nil {
+			return nil, errors.New("who asks: nothing verifies tokens here")
+		}
+		return NewVerified(n.Tokens), nil
+	}
+	return nil, fmt.Errorf("who asks: source %q: want %s, %s, %s or %s", n.Source, SourceJWT, SourceLambda, SourceIAM, SourceVerify)
 }

@@ -16,7 +16,7 @@ import (
 type Environment struct {
 	Service         string // CELLWALL_SERVICE
 	Cell            string // CELLWALL_CELL
-	Claim           string // CELLWALL_TENANT_CLAIM: the claim that names the tenant
+	Auth            Auth   // CELLWALL_AUTH: JSON, who verifies callers
 	KeySecret       string // CELLWALL_KEY_SECRET: name of the secret with the placement keys
 	Directory       string // CELLWALL_DIRECTORY: name or ARN of the directory's table that is read
 	DirectoryRegion string // CELLWALL_DIRECTORY_REGION: where that lies
@@ -27,6 +27,7 @@ type Environment struct {
 	// Snapshots is the bucket of the cell's snapshot, "" where there is none. CELLWALL_SNAPSHOT_BUCKET.
 	Snapshots string
 	Routes    []routing.Route // CELLWALL_ROUTES: JSON, [{"path":"/*","via":"lambda"}]
+	Rules     Rules           // CELLWALL_RULES: JSON
 	// Stream says that the function's URLs have the invoke mode RESPONSE_STREAM. CELLWALL_STREAM: "1", or not set.
 	Stream bool
 }
@@ -40,7 +41,6 @@ func Parse(getenv func(string) string) (Environment, error) {
 	e := Environment{
 		Service:         p.text("CELLWALL_SERVICE"),
 		Cell:            p.text("CELLWALL_CELL"),
-		Claim:           p.text("CELLWALL_TENANT_CLAIM"),
 		KeySecret:       p.text("CELLWALL_KEY_SECRET"),
 		Directory:       p.text("CELLWALL_DIRECTORY"),
 		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),
@@ -57,12 +57,21 @@ func Parse(getenv func(string) string) (Environment, error) {
 	default:
 		p.fault("CELLWALL_STREAM", "is %q: want 1, where the function's URLs have the invoke mode RESPONSE_STREAM, or nothing", value)
 	}
-	p.json("CELLWALL_ROUTES", &e.Routes, `a list such as [{"path":"/*","via":"lambda"}]`)
+	p.json("CELLWALL_ROUTES", &e.Routes, wantRoutes)
+	p.checked("CELLWALL_AUTH", &e.Auth, wantAuth)
+	p.checked("CELLWALL_RULES", &e.Rules, wantRules)
 	if len(p.faults) > 0 {
 		return Environment{}, errors.Join(p.faults...)
 	}
 	return e, nil
 }
+
+// What the variables in JSON look like.
+const (
+	wantRoutes = `a list such as [{"path":"/*","via":"lambda"}]`
+	wantAuth   = `an object such as {"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id"}`
+	wantRules  = `an object such as {"attemptTimeout":"5s","reserved":100}`
+)
 
 type parser struct {
 	getenv func(string) string
@@ -81,18 +90,30 @@ func (p *parser) text(name string) string {
 	return value
 }
 
-func (p *parser) json(name string, into any, want string) {
+// checked reads JSON that says by itself whether it makes sense.
+func (p *parser) checked(name string, into interface{ check() error }, want string) {
+	if !p.json(name, into, want) {
+		return
+	}
+	if err := into.check(); err != nil {
+		p.fault(name, "is %q: %v: want %s", p.getenv(name), err, want)
+	}
+}
+
+func (p *parser) json(name string, into any, want string) (ok bool) {
 	text := p.text(name)
 	if text == "" {
-		return
+		return false
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
 		p.fault(name, "is %q: %v: want %s", text, err, want)
-		return
+		return false
 	}
 	if dec.More() {
 		p.fault(name, "is %q: something follows: want %s", text, want)
+		return false
 	}
+	return true
 }

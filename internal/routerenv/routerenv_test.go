@@ -4,17 +4,21 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
 )
 
 var variables = map[string]string{
-	"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id",
+	"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1",
 	"CELLWALL_KEY_SECRET": "cellwall/orders/eu-1/placement-key",
 	"CELLWALL_DIRECTORY":  "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", "CELLWALL_DIRECTORY_REGION": "eu-west-1",
 	"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
+	"CELLWALL_AUTH":                  `{"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id","frontDoors":["arn:aws:iam::111111111111:role/door"]}`,
+	"CELLWALL_RULES":                 `{"attemptTimeout":"1.5s","reserved":100,"tenantRate":50,"state":"cell","idempotencyKeys":true}`,
 	"CELLWALL_ROUTES":                `[{"path":"/jobs/*","via":"queue"},{"path":"/*","via":"lambda"}]`,
 }
 
@@ -30,9 +34,11 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Environment{
-		Service: "orders", Cell: "eu-1", Claim: "tenant_id", KeySecret: "cellwall/orders/eu-1/placement-key",
+		Service: "orders", Cell: "eu-1", KeySecret: "cellwall/orders/eu-1/placement-key",
 		Directory: "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", DirectoryRegion: "eu-west-1", HomeRegion: "eu-west-1",
 		Snapshots: "orders-eu-1-0snap",
+		Auth:      Auth{Source: identity.SourceJWT, Issuer: "https://login.example.com/", Audience: "orders", Claim: "tenant_id", FrontDoors: []string{"arn:aws:iam::111111111111:role/door"}},
+		Rules:     Rules{AttemptTimeout: Duration(1500 * time.Millisecond), Reserved: 100, TenantRate: 50, State: routing.StateCell, IdempotencyKeys: true},
 		Routes:    []routing.Route{{Path: "/jobs/*", Via: "queue"}, {Path: "/*", Via: "lambda"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -94,6 +100,12 @@ func TestWrongVariables(t *testing.T) {
 		{"CELLWALL_ROUTES", `[] []`, "something follows"},
 		{"CELLWALL_ROUTES", `[{"path":"/*","via":"lambda","fan":true}]`, "fan"},
 		{"CELLWALL_ROUTES", `[{"path":"/*","via":"lambda","timeout":"soon"}]`, "timeout"},
+		{"CELLWALL_AUTH", `{"source":"saml","issuer":"i","audience":"a","claim":"c"}`, `the source is "saml"`},
+		{"CELLWALL_AUTH", `{"source":"jwt","issuer":"i","audience":"a"}`, "a claim is missing"},
+		{"CELLWALL_AUTH", `{"source":"jwt","issuer":"i","audience":"a","claim":"c","secret":"x"}`, "secret"},
+		{"CELLWALL_RULES", `{"attemptTimeout":"0s","reserved":100}`, "attemptTimeout"},
+		{"CELLWALL_RULES", `{"attemptTimeout":"5s"}`, "reserved"},
+		{"CELLWALL_RULES", `{"attemptTimeout":5,"reserved":100}`, "string"},
 	}
 	for _, test := range tests {
 		m := maps.Clone(variables)

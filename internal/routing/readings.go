@@ -9,7 +9,7 @@ import (
 // Readings are the ways in which services read a percent-encoded path: decoded segment by segment, where an
 // encoded slash stays part of its segment as %2F, or as a whole; decoded a second time; with backslashes for
 // slashes; without what follows a semicolon in a segment, as servlet containers do; and each of those as it
-// is, and with dot segments and doubled slashes resolved. ok is false for what is no path.
+// is, with doubled slashes made one, and with dot segments resolved, too. ok is false for what is no path.
 func Readings(rawPath string) (readings []string, ok bool) {
 	decoded, err := url.PathUnescape(rawPath)
 	if err != nil || !strings.HasPrefix(rawPath, "/") || strings.ContainsAny(rawPath, "?#") || strings.Contains(decoded, "\x00") {
@@ -19,7 +19,7 @@ func Readings(rawPath string) (readings []string, ok bool) {
 		return []string{rawPath}, true
 	}
 	add := func(r string) {
-		for _, r := range [...]string{r, slashes(r), tidy(r), tidy(slashes(r))} {
+		for _, r := range [...]string{r, slashes(r), merged(r), merged(slashes(r)), tidy(r), tidy(slashes(r))} {
 			if !slices.Contains(readings, r) {
 				readings = append(readings, r)
 			}
@@ -39,6 +39,14 @@ func Readings(rawPath string) (readings []string, ok bool) {
 		}
 	}
 	return readings, true
+}
+
+// merged makes doubled slashes one.
+func merged(p string) string {
+	for strings.Contains(p, "//") {
+		p = strings.ReplaceAll(p, "//", "/")
+	}
+	return p
 }
 
 // withoutParameters cuts each segment at its first semicolon.

@@ -33,6 +33,9 @@
 // What the router refused itself, before any shard, counts on the cell alone, as Refused. Poisoned counts the
 // requests of tenants that are suspected of taking shards down.
 //
+// A verdict on a tenant that takes shards down is a line of its own, with the msg "poison verdict", and counts as
+// PoisonVerdicts on the cell.
+//
 // A line names shards and tenants: it is for operators, and nothing of it reaches a client. It has no header,
 // no body, no path beyond the route's pattern, and no token.
 //

@@ -101,7 +101,7 @@ func (r *Requests) Observe(o routing.Outcome) {
 func (r *Requests) first(o routing.Outcome, now time.Time) line {
 	ms, age := milliseconds(o.Took), o.Age.Milliseconds()
 	l := line{
-		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Level: level(o), Msg: "request",
+		Time: timestamp(now), Level: level(o), Msg: "request",
 		RequestID: o.RequestID, TraceID: o.TraceID, Service: r.c.Service, Cell: r.c.Cell, Tenant: r.tenant(o.Tenant),
 		Method: o.Method, Route: o.Route, Status: o.Status, MS: &ms, AgeMS: &age, Stale: o.Stale, Poisoned: o.Poisoned, Fanout: o.Fanout,
 		Err: text(o.Err), ReplicaErr: text(o.ReplicaErr), HomeErr: text(o.HomeErr),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/poison"
 )
 
 func clock() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 123e6, time.UTC) }
@@ -165,6 +166,20 @@ func TestHidden(t *testing.T) {
 	}
 	if read, _ = lines(t, Config{HashTenants: true}, routing.Outcome{Status: 401}); read[0]["tenant"] != nil {
 		t.Errorf("nobody is called %v", read[0]["tenant"])
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	var out bytes.Buffer
+	r := New(Config{Service: "orders", Cell: "eu-1", Metrics: true, Out: &out, Now: clock})
+	r.Verdict(poison.Verdict{Tenant: "acme", Shards: []string{"s01", "s02"}, Downs: 4, Chance: 1e-9, Firm: true, Until: clock().Add(time.Minute), Repeats: 1})
+	var l map[string]any
+	if err := json.Unmarshal(out.Bytes(), &l); err != nil || strings.Count(out.String(), "\n") != 1 {
+		t.Fatalf("%v in %q", err, out.String())
+	}
+	complete(t, l)
+	if l["msg"] != VerdictMessage || l["tenant"] != "acme" || l["firm"] != true || l["until"] != "2026-11-30T12:01:00.123Z" || l["PoisonVerdicts"] != 1.0 {
+		t.Errorf("verdict: %s", out.String())
 	}
 }
 

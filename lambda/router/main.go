@@ -1,5 +1,5 @@
-// Command router is a cell's routing function: an HTTP API with a JWT authorizer in front, the shards of
-// the cell behind.
+// Command router is a cell's routing function: the cell's API and the fleet's front doors before it, the shards
+// of the cell behind.
 package main
 
 import (
@@ -33,7 +33,10 @@ import (
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/health"
+	"cellwall.dev/cellwall/internal/routing/limit"
+	"cellwall.dev/cellwall/internal/routing/poison"
 	"cellwall.dev/cellwall/internal/snapshot"
+	"cellwall.dev/cellwall/internal/telemetry"
 )
 
 // timeout is for one request. An HTTP API gives up after 30 seconds.
@@ -79,6 +82,12 @@ func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, be
 	for _, via := range []string{routing.ViaLambda, routing.ViaHTTP, routing.ViaQueue} {
 		trackers[via] = health.New(health.Config{Lambda: true, Queue: via == routing.ViaQueue})
 	}
+	// Each environment lets its share of a tenant's rate through; see limit.Config for what that is worth.
+	tenants, err := limit.NewTenants(limit.Config{Rate: float64(env.Rules.TenantRate), Burst: env.Rules.TenantBurst, Environments: env.Rules.Reserved})
+	if err != nil {
+		return nil, nil, err
+	}
+	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.Rules.HashTenants, Metrics: true, Out: os.Stdout})
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	engine, err := routing.New(routing.Config{
 		Cell:       env.Cell,
@@ -95,20 +104,30 @@ func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, be
 			routing.ViaQueue: shardqueue.New(sqs.NewFromConfig(settings, shardqueue.Once),
 				func(shard string) string { return cell.Shard(shard).Queue() }),
 		},
-		Timeout: timeout,
-		Observe: handler.LogOutcome(log),
+		Timeout:         timeout,
+		AttemptTimeout:  time.Duration(env.Rules.AttemptTimeout),
+		State:           env.Rules.State,
+		IdempotencyKeys: env.Rules.IdempotencyKeys,
+		Single:          true,
+		Tenants:         tenants,
+		Poison:          poison.New(poison.Config{Lambda: true, OnVerdict: requests.Verdict}),
+		Observe:         requests.Observe,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	callers, err := identity.NewClaims(env.Claim)
+	source, err := callers(env.Auth, held)
+	if err != nil {
+		return nil, nil, err
+	}
+	agreement, err := identity.NewAgreement(env.Auth.PathTenant, env.Auth.BodyTenant)
 	if err != nil {
 		return nil, nil, err
 	}
 	if begin, err = follow(ctx, settings, env, held, trackers, log); err != nil {
 		return nil, nil, err
 	}
-	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: callers, Log: log, Stream: env.Stream}), begin, nil
+	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Agreement: agreement, Log: log, Stream: env.Stream}), begin, nil
 }
 
 // openDirectory returns the directory and, where the table that is read is one, the replica of it. Nothing is

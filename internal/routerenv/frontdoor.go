@@ -1,0 +1,43 @@
+package routerenv
+
+import "errors"
+
+// FrontDoor is a front door function's configuration.
+type FrontDoor struct {
+	Service         string // CELLWALL_SERVICE
+	Role            string // CELLWALL_ROLE: ARN of the role that the function runs as, which cells know it by
+	Auth            Auth   // CELLWALL_AUTH: JSON, who verifies callers; frontDoors stays empty
+	Directory       string // CELLWALL_DIRECTORY: name or ARN of the directory's table that is read
+	DirectoryRegion string // CELLWALL_DIRECTORY_REGION: where that lies
+	HomeRegion      string // CELLWALL_DIRECTORY_HOME_REGION: where the directory is written
+	Home            string // CELLWALL_DIRECTORY_HOME: the table there, where the table that is read is a replica
+	// Cells are the ARNs of the cells' routers with their aliases, by cell. CELLWALL_CELLS: JSON.
+	Cells       map[string]string
+	HashTenants bool // CELLWALL_HASH_TENANTS: "1", or not set
+}
+
+// Replica says whether the table that is read is a replica of the one in the home region.
+func (f FrontDoor) Replica() bool { return f.DirectoryRegion != f.HomeRegion }
+
+// ParseFrontDoor reads a front door's environment as Parse reads a router's.
+func ParseFrontDoor(getenv func(string) string) (FrontDoor, error) {
+	p := parser{getenv: getenv}
+	f := FrontDoor{
+		Service:         p.text("CELLWALL_SERVICE"),
+		Role:            p.text("CELLWALL_ROLE"),
+		Directory:       p.text("CELLWALL_DIRECTORY"),
+		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),
+		HomeRegion:      p.text("CELLWALL_DIRECTORY_HOME_REGION"),
+		Home:            getenv("CELLWALL_DIRECTORY_HOME"),
+		HashTenants:     p.flag("CELLWALL_HASH_TENANTS"),
+	}
+	if (f.Home != "") != f.Replica() {
+		p.fault("CELLWALL_DIRECTORY_HOME", "is %q, and the table that is read is in %s: want the table in the home region %s where that is another, or nothing", f.Home, f.DirectoryRegion, f.HomeRegion)
+	}
+	p.checked("CELLWALL_AUTH", &f.Auth, wantAuth)
+	p.json("CELLWALL_CELLS", &f.Cells, `an object such as {"eu-1":"arn:aws:lambda:eu-west-1:111111111111:function:orders-eu-1-router:live"}`)
+	if len(p.faults) > 0 {
+		return FrontDoor{}, errors.Join(p.faults...)
+	}
+	return f, nil
+}

@@ -1,0 +1,53 @@
+package routerenv
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/identity"
+)
+
+var doorVariables = map[string]string{
+	"CELLWALL_SERVICE": "orders", "CELLWALL_ROLE": "arn:aws:iam::111111111111:role/door",
+	"CELLWALL_AUTH":      `{"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id"}`,
+	"CELLWALL_DIRECTORY": "orders-directory", "CELLWALL_DIRECTORY_REGION": "eu-west-1", "CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
+	"CELLWALL_CELLS": `{"eu-1":"arn:aws:lambda:eu-west-1:222222222222:function:orders-eu-1-router:live"}`,
+}
+
+func TestParseFrontDoor(t *testing.T) {
+	got, err := ParseFrontDoor(getenv(doorVariables))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := FrontDoor{
+		Service: "orders", Role: "arn:aws:iam::111111111111:role/door", Directory: "orders-directory", DirectoryRegion: "eu-west-1", HomeRegion: "eu-west-1",
+		Auth:  Auth{Source: identity.SourceJWT, Issuer: "https://login.example.com/", Audience: "orders", Claim: "tenant_id"},
+		Cells: map[string]string{"eu-1": "arn:aws:lambda:eu-west-1:222222222222:function:orders-eu-1-router:live"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, err = ParseFrontDoor(getenv(nil))
+	for name := range doorVariables {
+		if err == nil || !strings.Contains(err.Error()+"\n", name+" is not set\n") {
+			t.Errorf("%s is not named:\n%v", name, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		region, home string
+		ok           bool
+	}{
+		"a replica":                {"us-east-1", "orders-directory", true},
+		"a replica without a home": {"us-east-1", "", false},
+		"home twice":               {"eu-west-1", "orders-directory", false},
+	} {
+		m := maps.Clone(doorVariables)
+		m["CELLWALL_DIRECTORY_REGION"], m["CELLWALL_DIRECTORY_HOME"] = c.region, c.home
+		if f, err := ParseFrontDoor(getenv(m)); (err == nil) != c.ok || c.ok && !f.Replica() {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
