@@ -85,10 +85,10 @@ func OpenKeys(path, cell string) (*Keys, error) {
 }
 
 // String says what it is, and nothing of the keys.
-func (k *Keys) String() string { return fmt.Sprintf("keys of the snapshots of cell %q", k.cell) }
+func (k Keys) String() string { return fmt.Sprintf("keys of the snapshots of cell %q", k.cell) }
 
 // Format implements fmt.Formatter, whatever the verb.
-func (k *Keys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.String())) }
+func (k Keys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.String())) }
 
 // bound is what a wrapped key belongs to.
 func (k *Keys) bound() []byte { return []byte("cellwall snapshot of cell " + k.cell) }
