@@ -190,8 +190,8 @@ func TestRouter(t *testing.T) {
 		moved.Epoch++
 		a.enter(moved)
 		// An environment that has not served the tenant; others go on for a minute with what they know.
-		c.router = start(t, "router", c.environment(routerVariables()))
-		resp := c.send(t, `{"tenant_id":"moved"}`, "PUT", "/orders/1", "x")
+		fresh := &testCell{c.aws, start(t, "router", c.environment(routerVariables()))}
+		resp := fresh.send(t, `{"tenant_id":"moved"}`, "PUT", "/orders/1", "x")
 		c.want(t, resp, 503)
 		if resp.Header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
