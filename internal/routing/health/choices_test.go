@@ -31,6 +31,8 @@ func TestTwoChoices(t *testing.T) {
 		// Of four, a pair is drawn: the best is in half of the pairs, the second in a third as the better one.
 		{"four", false, []shard{{10 * time.Millisecond, 0}, {20 * time.Millisecond, 0}, {40 * time.Millisecond, 0}, {80 * time.Millisecond, 0}},
 			[]float64{1. / 2, 1. / 3, 1. / 6, 0}},
+		{"four, the other way round", false, []shard{{80 * time.Millisecond, 0}, {40 * time.Millisecond, 0}, {20 * time.Millisecond, 0}, {10 * time.Millisecond, 0}},
+			[]float64{0, 1. / 6, 1. / 3, 1. / 2}},
 	} {
 		clk := newClock()
 		h := New(Config{Now: clk.now, Pick: rand.New(rand.NewPCG(seed, 0)).IntN, Lambda: c.lambda})
@@ -120,6 +122,9 @@ func TestOwnWord(t *testing.T) {
 	ask(h, "a", Answered)
 	if h.State("a").Unhealthy {
 		t.Error("an own answer does not beat an earlier report")
+	}
+	if m := h.look("a", h.shards.Find("a"), h.at()); m.latency > float64(quick) {
+		t.Errorf("latency %v: a report that was proved wrong still counts", time.Duration(m.latency))
 	}
 	c.pass(time.Second)
 	h.Report(c.now(), []Report{{Shard: "a", Targets: 2}})

@@ -230,6 +230,11 @@ func TestDoubling(t *testing.T) {
 		if h.State("a").Resting {
 			t.Fatalf("%+v: still on probation", f)
 		}
+		asked(h, 4, "a", f.how)
+		c.pass(f.first)
+		if o := h.Order(nil, trio, true); o[0] != "a" {
+			t.Fatalf("%+v: after a good time the first rest is not the shortest", f)
+		}
 	}
 }
 
@@ -240,6 +245,11 @@ func TestBurst(t *testing.T) {
 	c.pass(time.Second)
 	if o := h.Order(nil, trio, true); o[0] != "a" {
 		t.Errorf("order %v: a thousand failures at once are more than one", o)
+	}
+	asked(h, 1000, "a", TimedOut) // the probe, and others that were still out
+	c.pass(2 * time.Second)
+	if o := h.Order(nil, trio, true); o[0] != "a" {
+		t.Errorf("order %v: what failed beside the probe prolonged the rest", o)
 	}
 }
 
@@ -277,8 +287,14 @@ func TestOneProbe(t *testing.T) {
 			t.Error("a shard that is ill by a report is probed")
 		}
 	}
-	// Of many requests at the same moment, one is the probe.
+	// Of many requests at the same moment, one is the probe, though all saw that it was due.
 	c := newClock()
+	one := made(c, false)
+	asked(one, 2, "a", Failed)
+	c.pass(time.Second)
+	if s := one.shards.Find("a"); !s.claim(one.at(), 0, one.jitter) || s.claim(one.at(), 0, one.jitter) {
+		t.Error("a probe is claimed twice, or never")
+	}
 	h := New(Config{Now: c.now})
 	asked(h, 2, "a", Failed)
 	c.pass(time.Second)
@@ -375,6 +391,11 @@ func TestPeak(t *testing.T) {
 	c.pass(30 * time.Millisecond)
 	if o := h.Order(nil, []string{"a", "b"}, true); o[0] != "b" {
 		t.Errorf("order %v: 80 ms of silence are not slower than 50 ms", o)
+	}
+	h.Begin("a")
+	h.End("a", TimedOut, time.Millisecond)
+	if m := h.look("a", h.shards.Find("a"), h.at()); m.latency < float64(80*time.Millisecond) {
+		t.Errorf("latency %v: a time-out is taken for a sign of life", time.Duration(m.latency))
 	}
 }
 

@@ -28,11 +28,16 @@ func watched(lambda bool) (*Watch, *clock, *[]Verdict) {
 	return w, c, &told
 }
 
-// others are answered by each of the shards, 400 tenants.
+// others are answered by each of the shards: 400 tenants, none of which a shard counts together with bad.
 func others(w *Watch, shards ...string) {
-	for i := range 400 {
+	for i, n := 0, 0; n < 400; i++ {
+		name := fmt.Sprint("other", i)
+		if slotOf(w.hash(name)) == slotOf(w.hash("bad")) {
+			continue
+		}
+		n++
 		for _, s := range shards {
-			w.Observe(fmt.Sprint("other", i), s, false)
+			w.Observe(name, s, false)
 		}
 	}
 }
@@ -67,6 +72,10 @@ func TestFound(t *testing.T) {
 			t.Fatalf("verdicts %+v", *told)
 		}
 		v := (*told)[0]
+		if share := 1.0 / 400; v.Chance > math.Pow(share, float64(v.Downs)) {
+			// Of all downs there were, each met the one of 400, but the first is not counted.
+			t.Errorf("lambda %v: chance %v for %d downs", f.lambda, v.Chance, v.Downs)
+		}
 		want := Verdict{Tenant: "bad", Shards: []string{"a", "b"}, Downs: f.downs - 1, Chance: v.Chance, Firm: f.firm, Until: v.Until}
 		if !slices.Equal(v.Shards, want.Shards) || v.Tenant != want.Tenant || v.Downs != want.Downs || v.Firm != want.Firm || v.Repeats != 0 {
 			t.Errorf("verdict %+v, want %+v", v, want)
@@ -115,6 +124,44 @@ func TestOnce(t *testing.T) {
 		}
 		if len(*told) > 0 {
 			t.Errorf("lambda %v: two shards that are down: %+v", lambda, *told)
+		}
+		// Nor do several failures at once, though somebody was answered in between.
+		w, c, _ = watched(lambda)
+		c.pass(time.Second)
+		for _, s := range []string{"a", "b", "b", "b", "a"} {
+			w.Observe("bad", s, true)
+			c.pass(time.Millisecond)
+			w.Observe("other3", s, false)
+		}
+		r := w.stripe(w.hash("bad")).records["bad"]
+		if a, b := w.shards.Find("a").total(), w.shards.Find("b").total(); a != (tally{1, 2}) || b != (tally{1, 3}) {
+			t.Errorf("lambda %v: episodes and failures of a %v, of b %v", lambda, a, b)
+		}
+		if r.n != 2 || r.members[0].downs != 0 || r.members[1].downs != 1 {
+			t.Errorf("lambda %v: downs %+v", lambda, r.members[:r.n])
+		}
+	}
+}
+
+// TestLately: what happened to others in the last minutes makes the same downs less telling, and what happened
+// before does not.
+func TestLately(t *testing.T) {
+	for _, c := range []struct {
+		ago  time.Duration
+		more bool
+	}{{time.Second, true}, {9 * time.Minute, true}, {21 * time.Minute, false}} {
+		w, k, told := watched(false)
+		for i := range 60 {
+			down(w, k, fmt.Sprint("other", i), "a", "b")
+		}
+		k.pass(c.ago)
+		down(w, k, "other99", "a", "b")
+		n := 0
+		for ; len(*told) == 0 && n < 50; n++ {
+			down(w, k, "bad", []string{"a", "b"}[n%2])
+		}
+		if c.more != (n > 5) {
+			t.Errorf("found after %d downs, %v after others had theirs", n, c.ago)
 		}
 	}
 }
