@@ -3,6 +3,7 @@
 #
 #   dist/router/bootstrap         the cells' routing function
 #   dist/keeper/bootstrap         the cells' keeper
+#   dist/frontdoor/bootstrap      the fleet's front door
 #   dist/worker/bootstrap         the sample service as a Lambda slice
 #   dist/worker-http/worker-http  the sample service on instances
 #
@@ -24,5 +25,6 @@ build() { # package, file, architecture
 
 build ./lambda/router "$dist/router/bootstrap" "$arch"
 build ./lambda/keeper "$dist/keeper/bootstrap" "$arch"
+build ./lambda/frontdoor "$dist/frontdoor/bootstrap" "$arch"
 build ./lambda/worker "$dist/worker/bootstrap" "$arch"
 build ./lambda/worker-http "$dist/worker-http/worker-http" "$http_arch"

@@ -24,6 +24,7 @@ func (c *checker) check() {
 	c.http()
 	c.routes()
 	c.auth()
+	c.frontDoor()
 	c.router()
 	for i := range c.f.Cells {
 		c.network(i)

@@ -23,6 +23,13 @@ const (
 	mostEvery  = 15 * time.Minute
 )
 
+// frontDoor sees that cells can verify again who asks there.
+func (c *checker) frontDoor() {
+	if source := c.f.Auth.Source; c.set("frontDoor") && c.known("frontDoor", "auth") && source != AuthJWT && source != AuthVerify {
+		c.wrong("frontDoor", "frontDoor is set", fmt.Sprintf("auth.source is %s, and a front door forwards tokens for the cells to verify again", source), "remove it, or write source: jwt or verify")
+	}
+}
+
 // auth sees that the source of identities has what it needs, and nothing that only another one reads.
 func (c *checker) auth() {
 	a := c.f.Auth

@@ -16,7 +16,7 @@ import (
 const everything = `service: orders
 directory: {account: "111111111111", region: eu-west-1, replicas: [us-east-1]}
 accounts: {"111111111111": {lambdaConcurrency: 2000}}
-auth: {issuer: "https://login.example.com/", audience: "7", claim: org, source: iam, principals: {"arn:aws:iam::111111111111:role/acme": acme}, pathTenant: "/tenants/{tenant}/*", bodyTenant: org}
+auth: {issuer: "https://login.example.com/", audience: "7", claim: org, source: verify, algorithms: [ES256], pathTenant: "/tenants/{tenant}/*", bodyTenant: org}
 placement: {scheme: rendezvous/v1, perTenant: 3, maxShared: 0, sizes: {whale: {perTenant: 4}}}
 budget: {concurrentFailures: 2, degradedTenants: 15%, capacityLoss: 0.5%, fullyDown: 0%}
 routes:
@@ -79,8 +79,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Service:   "orders",
 		Directory: Directory{Account: "111111111111", Region: "eu-west-1", Replicas: []string{"us-east-1"}},
 		Accounts:  map[string]Account{"111111111111": {2000}},
-		Auth: Auth{Issuer: "https://login.example.com/", Audience: "7", Claim: "org", Source: AuthIAM,
-			Principals: map[string]string{"arn:aws:iam::111111111111:role/acme": "acme"}, PathTenant: "/tenants/{tenant}/*", BodyTenant: "org"},
+		Auth: Auth{Issuer: "https://login.example.com/", Audience: "7", Claim: "org", Source: AuthVerify,
+			Algorithms: []string{"ES256"}, PathTenant: "/tenants/{tenant}/*", BodyTenant: "org"},
 		Placement: Placement{Scheme: "rendezvous/v1", PerTenant: 3, Sizes: map[string]Size{"whale": {4}}},
 		Budget:    Budget{ConcurrentFailures: 2, DegradedTenants: percent(1500), CapacityLoss: percent(50), FullyDown: percent(0)},
 		Routes:    []Route{{"/jobs", "queue", false, 3 * time.Second}, {"/reports/*", "lambda", true, 20 * time.Second}, {"/*", "http", false, 3 * time.Second}},
@@ -119,8 +119,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 func TestSourcesAreRead(t *testing.T) {
 	for line, want := range map[string]Auth{
 		"source: verify": {Source: AuthVerify, Algorithms: []string{"RS256"}},
-		"source: verify, algorithms: [ES256, EdDSA]":      {Source: AuthVerify, Algorithms: []string{"ES256", "EdDSA"}},
-		`source: lambda, authorizerArn: "` + someFn + `"`: {Source: AuthLambda, AuthorizerARN: someFn},
+		"source: verify, algorithms: [ES256, EdDSA]":                            {Source: AuthVerify, Algorithms: []string{"ES256", "EdDSA"}},
+		`source: iam, principals: {"arn:aws:iam::111111111111:role/acme": "1"}`: {Source: AuthIAM, Principals: map[string]string{"arn:aws:iam::111111111111:role/acme": "1"}},
+		`source: lambda, authorizerArn: "` + someFn + `"`:                       {Source: AuthLambda, AuthorizerARN: someFn},
 	} {
 		got := parse(t, strings.Replace(base, "audience: orders}", "audience: orders, "+line+"}", 1))
 		want.Issuer, want.Audience, want.Claim = "https://login.example.com/", "orders", "tenant_id"

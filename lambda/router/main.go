@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awslambda "github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -26,7 +25,6 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/shardlambda"
 	"cellwall.dev/cellwall/internal/adapter/shardqueue"
 	"cellwall.dev/cellwall/internal/dircache"
-	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/identity"
@@ -67,7 +65,10 @@ func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, be
 		return nil, nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	keys := secretkey.New(secretsmanager.NewFromConfig(settings, secretkey.ForRequests), env.KeySecret)
-	home, near := openDirectory(settings, env)
+	tables := dynamodir.Tables{Name: env.Directory, Region: env.DirectoryRegion, HomeRegion: env.HomeRegion, Home: env.Home}
+	home, near := tables.Reader(func(region string) dynamodir.Client {
+		return dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region })
+	})
 	held := snapshot.NewHolder(env.Cell)
 	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home, Base: held, Single: true}
 	if near != nil {
@@ -128,23 +129,4 @@ func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, be
 		return nil, nil, err
 	}
 	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Agreement: agreement, Log: log, Stream: env.Stream}), begin, nil
-}
-
-// openDirectory returns the directory and, where the table that is read is one, the replica of it. Nothing is
-// read yet. Reading an entry or a topology is one GetItem, which is all that the router's role may do.
-func openDirectory(settings aws.Config, env routerenv.Environment) (*directory.Directory, *directory.Nearby) {
-	table := func(name, region string) *dynamodir.Table {
-		return dynamodir.New(dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region }), name)
-	}
-	local := table(env.Directory, env.DirectoryRegion)
-	if !env.Replica() {
-		return directory.Later(local), nil
-	}
-	var home *dynamodir.Table
-	if env.Home != "" {
-		home = table(env.Home, env.HomeRegion)
-	}
-	d := directory.Later(dynamodir.NewReplica(home, local))
-	nearby := d.Nearby()
-	return d, &nearby
 }

@@ -1,0 +1,102 @@
+// Command frontdoor is a fleet's front door function: one API for all cells, which sends each tenant to the cell
+// where the directory has it. It forwards the client's token, which that cell verifies again.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awslambda "github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"cellwall.dev/cellwall/internal/adapter/dynamodir"
+	"cellwall.dev/cellwall/internal/adapter/shardlambda"
+	"cellwall.dev/cellwall/internal/adapter/tokenverify"
+	"cellwall.dev/cellwall/internal/dircache"
+	"cellwall.dev/cellwall/internal/handler"
+	"cellwall.dev/cellwall/internal/identity"
+	"cellwall.dev/cellwall/internal/routerenv"
+	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/telemetry"
+)
+
+// timeout is for one request. A cell's router takes 28 s at most, and an HTTP API gives up after 30.
+const timeout = 28500 * time.Millisecond
+
+func main() {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	gateway, err := frontDoor(context.Background(), log)
+	if err != nil {
+		log.Error("front door does not start", "err", err.Error())
+		os.Exit(1)
+	}
+	lambda.Start(handler.Lambda(gateway))
+}
+
+func frontDoor(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
+	env, err := routerenv.ParseFrontDoor(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	entries, err := openEntries(settings, env)
+	if err != nil {
+		return nil, err
+	}
+	source, err := callers(env.Auth)
+	if err != nil {
+		return nil, err
+	}
+	cells := shardlambda.ByRegion(func(region string) shardlambda.Client {
+		return awslambda.NewFromConfig(settings, shardlambda.Once, func(o *awslambda.Options) { o.Region = region })
+	})
+	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: "frontdoor", HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout})
+	engine, err := routing.New(routing.Config{
+		Cells: true, Single: true, Entries: entries, Routes: []routing.Route{{Path: "/*", Via: routing.ViaCell}},
+		Transports: map[string]routing.Transport{
+			routing.ViaCell: shardlambda.NewCells(cells, func(cell string) string { return env.Cells[cell] }, env.Role),
+		},
+		Timeout: timeout, Observe: requests.Observe,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Log: log}), nil
+}
+
+func openEntries(settings aws.Config, env routerenv.FrontDoor) (*dircache.Cache, error) {
+	tables := dynamodir.Tables{Name: env.Directory, Region: env.DirectoryRegion, HomeRegion: env.HomeRegion, Home: env.Home}
+	home, near := tables.Reader(func(region string) dynamodir.Client {
+		return dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region })
+	})
+	c := dircache.Config{Directory: home, Single: true}
+	if near != nil {
+		c.Replica = near
+	}
+	return dircache.New(c)
+}
+
+// callers tells who asks. A cell verifies the token again, so that only tokens tell here.
+func callers(auth routerenv.Auth) (identity.Source, error) {
+	named := identity.Named{Source: auth.Source, Claim: auth.Claim}
+	if auth.Source != identity.SourceJWT && auth.Source != identity.SourceVerify {
+		return nil, fmt.Errorf("a front door forwards tokens, and source %q has none", auth.Source)
+	}
+	if auth.Source == identity.SourceVerify {
+		var err error
+		named.Tokens, err = tokenverify.New(tokenverify.Config{Issuer: auth.Issuer, Audience: auth.Audience, Claim: auth.Claim, Algorithms: auth.Algorithms})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return named.Open()
+}
