@@ -87,7 +87,9 @@ func topology(version uint64, key string, shards ...string) directory.Topology {
 
 func routerVariables() map[string]string {
 	return map[string]string{
-		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_TENANT_CLAIM": "tenant_id",
+		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1",
+		"CELLWALL_AUTH":       `{"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id"}`,
+		"CELLWALL_RULES":      `{"attemptTimeout":"5s","reserved":10}`,
 		"CELLWALL_KEY_SECRET": cell.PlacementKey(),
 		"CELLWALL_DIRECTORY":  names.ForFleet("orders").DirectoryTable(), "CELLWALL_DIRECTORY_REGION": "eu-west-1",
 		"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
