@@ -204,6 +204,7 @@ func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Respon
 	}
 	s.id[0] = s.out.RequestID
 	resp := s.serve(ctx)
+	s.applied(resp)
 	resp.Header[HeaderRequestID] = s.id[:]
 	s.out.Status, s.out.Took = resp.Status, e.config.Now().Sub(start)
 	e.config.Observe(s.out)
@@ -218,6 +219,8 @@ type serving struct {
 	route route
 	key   string // of its resource, with StateHome
 	keyed bool   // it has an Idempotency-Key that says something
+
+	queuedByWish bool // of the client, where the route says otherwise
 
 	ticket     limit.Ticket
 	repeats    int

@@ -54,6 +54,7 @@ func (s *serving) check() *Response {
 		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
 	}
 	s.out.Route, s.out.Fanout = s.route.path, s.route.fanout
+	s.queueInstead()
 	if err = s.setRepeatable(); err == nil && s.config.State == StateHome && !s.route.fanout {
 		s.key, err = s.route.homeKey(s.req.Path)
 	}
