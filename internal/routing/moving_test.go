@@ -127,7 +127,7 @@ func TestHeldWrites(t *testing.T) {
 			"write, over too late":      {method: "POST", over: 5, timeout: time.Minute, status: 503, looks: 4},
 			"write, never over":         {method: "DELETE", timeout: time.Minute, status: 503, looks: 4},
 			"write without time":        {method: "PUT", over: 2, timeout: 100 * time.Millisecond, status: 503, looks: 1},
-			"write with time for one":   {method: "PUT", timeout: 500 * time.Millisecond, status: 503, looks: 2},
+			"write with time for one":   {method: "PUT", timeout: 374_500 * time.Microsecond, status: 503, looks: 2}, // the first wait is 374 ms at most, and the second 250 at least,
 			"write, whose directory is": {method: "PUT", over: -1, timeout: time.Minute, status: 503, looks: 4},
 		} {
 			synctest.Test(t, func(t *testing.T) {
