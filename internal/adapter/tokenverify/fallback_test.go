@@ -140,6 +140,30 @@ func TestTheNewestWordOnKeysCounts(t *testing.T) {
 	}
 }
 
+// TestOlderWordThatComesLater: a fallback that turns up after the issuer answered, and was taken before, is no news.
+func TestOlderWordThatComesLater(t *testing.T) {
+	old, fresh := rsaKey(t, "k1"), rsaKey(t, "k2")
+	i := newLogin(t, fresh)
+	var s snapshot
+	v, c := verifier(t, i, func(c *Config) { c.Fallback = s.keys })
+	token := sign(t, jose.RS256, fresh, payload(i, "exp", at(time.Hour)))
+	if _, err := v.Verify(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(t, start.Add(-time.Hour), old)
+	i.down.Store(true)
+	c.pass(maxAge + 1)
+	for range 2 {
+		if _, err := v.Verify(t.Context(), token); err != nil {
+			t.Errorf("the issuer's own key: %v", err)
+		}
+		settle(v)
+	}
+	if _, err := v.Verify(t.Context(), sign(t, jose.RS256, old, payload(i))); !errors.Is(err, routing.ErrToken) {
+		t.Errorf("the older word's key: %v", err)
+	}
+}
+
 // TestFallbackBroken: what is no set of keys changes nothing.
 func TestFallbackBroken(t *testing.T) {
 	key := rsaKey(t, "k1")
