@@ -144,6 +144,32 @@ func TestQueueIsAskedAgainOnlyWhenNothingWasSent(t *testing.T) {
 	}
 }
 
+// TestWhatHealthIsTold: one of the worst is enough for a shard to rest, of others it takes more in a process that
+// sees many, and what was not the shard's fault counts for nothing.
+func TestWhatHealthIsTold(t *testing.T) {
+	for what, rests := range map[string][2]bool{ // in one that sees many, and in one that sees few
+		"answers": {false, false}, "is wrong": {false, false}, "does not hold": {false, false}, "is too small": {false, false},
+		"throttles": {false, true}, "has enough": {false, false}, "breaks": {false, true}, "cannot": {false, true}, "hangs": {true, true},
+	} {
+		for i, single := range []bool{false, true} {
+			c := testConfig(fixed{"acme": pinned("acme", "s01")}, sender(func(context.Context, Call, *Request) (*Response, error) {
+				if what == "has enough" {
+					return nil, fmt.Errorf("inside: %w", ErrThrottled)
+				}
+				f := fateOf(what)
+				return f.resp, f.err
+			}))
+			c.Single = single
+			e := newEngine(t, c)
+			e.Serve(t.Context(), "acme", get("/x"))
+			state := e.config.Health[ViaLambda].State("s01")
+			if state.Resting != rests[i] || state.InFlight != 0 {
+				t.Errorf("single %t: a shard that %s rests: %t; %d requests in flight", single, what, state.Resting, state.InFlight)
+			}
+		}
+	}
+}
+
 func TestSlowShardLeavesTimeForAnother(t *testing.T) {
 	var first, second time.Duration
 	sent := 0

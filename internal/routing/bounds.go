@@ -90,7 +90,7 @@ func (s *serving) spent() {
 // share is how long an attempt may take when so many members are left to ask after it.
 func (s *serving) share(others int) time.Duration {
 	switch {
-	case !s.repeatable || s.out.Poisoned:
+	case !s.repeatable:
 		others = 0 // another is asked only if nothing was sent, which takes no time to speak of
 	case s.config.Single:
 		others = min(others, 1-s.repeats)

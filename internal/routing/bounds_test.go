@@ -221,30 +221,41 @@ func TestSharedTime(t *testing.T) {
 	})
 }
 
-// TestASuspectIsNotFailedOver: what it may do to one member it does to that one alone.
+// TestASuspectIsNotFailedOver: what it may do to one member it does to that one alone, with all of its requests.
 func TestASuspectIsNotFailedOver(t *testing.T) {
 	watch := poison.New(poison.Config{})
 	watch.Hold("acme", time.Now().Add(time.Hour))
 	for _, fanout := range []bool{false, true} {
-		sent := 0
-		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02"), "zeta": pinned("zeta", "s01", "s02")},
-			sender(func(context.Context, Call, *Request) (*Response, error) {
-				sent++
+		sent := map[string]map[string]int{"acme": {}, "zeta": {}}
+		c := testConfig(fixed{"acme": pinned("acme", eight...), "zeta": pinned("zeta", eight...)},
+			sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+				sent[call.Tenant][call.Shard]++
 				return nil, errBroken
 			}))
-		c.Poison, c.Routes[0].Fanout = watch, fanout
+		c.Poison, c.Routes[0].Fanout, c.Pick = watch, fanout, random(t)
 		var seen Outcome
 		c.Observe = func(o Outcome) { seen = o }
 		e := newEngine(t, c)
-		resp := e.Serve(t.Context(), "acme", get("/x"))
-		if want := map[bool]int{false: 1, true: 0}[fanout]; sent != want || !seen.Poisoned || resp.Status < 502 {
-			t.Errorf("fan-out %t: a suspect was sent to %d members, answered %d, and operators are told %t", fanout, sent, resp.Status, seen.Poisoned)
+		for range 20 {
+			resp := e.Serve(t.Context(), "acme", get("/x"))
+			if wantProblem(t, resp, map[bool]int{false: 502, true: 503}[fanout]); !seen.Poisoned {
+				t.Error("operators are not told")
+			}
+		}
+		want := map[bool]int{false: 1, true: 0}[fanout]
+		for _, n := range sent["acme"] {
+			if n != 20 {
+				want = -1
+			}
+		}
+		if len(sent["acme"]) != want {
+			t.Errorf("fan-out %t: 20 requests of a suspect were sent to %v", fanout, sent["acme"])
 		}
 		if fanout {
 			continue
 		}
-		if e.Serve(t.Context(), "zeta", get("/x")); sent != 3 || seen.Poisoned {
-			t.Errorf("another tenant was sent %d times", sent-1)
+		if e.Serve(t.Context(), "zeta", get("/x")); len(sent["zeta"]) != len(eight) || seen.Poisoned {
+			t.Errorf("another tenant's was sent to %v, want all", sent["zeta"])
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing/poison"
 )
 
 // TestRegressionCortex3571CrashesMoveNobody: a tenant whose shard crashed was given another, until every
@@ -83,6 +84,69 @@ func TestRegressionCortex3571CrashesMoveNobody(t *testing.T) {
 	}
 	if shared == 0 || apart == 0 {
 		t.Fatalf("%d tenants share a shard with the one that crashes them and %d do not: the test shows nothing", shared, apart)
+	}
+}
+
+// TestAPoisonTenantIsFound, and nobody beside it: from then on one of its members is up.
+func TestAPoisonTenantIsFound(t *testing.T) {
+	top := topology(1, eight...)
+	entries := fixed{"poison": at(1, "poison")}
+	for i := range 40 {
+		id := fmt.Sprintf("tenant-%02d", i)
+		entries[id] = at(1, id)
+	}
+	clock := newClock()
+	down := map[string]time.Time{} // until when a shard is
+	var verdicts []poison.Verdict
+	c := testConfig(entries, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+		if call.Tenant == "poison" {
+			down[call.Shard] = clock.now().Add(10 * time.Second)
+		}
+		if clock.now().Before(down[call.Shard]) {
+			return nil, errors.New("connection reset")
+		}
+		return ok(call.Shard), nil
+	}))
+	c.Topologies, c.Now, c.Pick = published{1: top}, clock.now, random(t)
+	c.Poison = poison.New(poison.Config{Now: clock.now, OnVerdict: func(v poison.Verdict) { verdicts = append(verdicts, v) }})
+	suspected := map[string]int{}
+	c.Observe = func(o Outcome) {
+		if o.Poisoned {
+			suspected[o.Tenant]++
+		}
+	}
+	e := newEngine(t, c)
+	hit := map[int]int{} // seconds under suspicion by how many members are down
+	for round := range 400 {
+		for _, id := range slices.Sorted(maps.Keys(entries)) {
+			if id != "poison" || round%20 == 0 {
+				e.Serve(t.Context(), id, get("/x"))
+			}
+		}
+		if e.config.Poison.Suspect("poison") {
+			n := 0
+			for _, until := range down {
+				if clock.now().Before(until) {
+					n++
+				}
+			}
+			hit[n]++
+		}
+		clock.pass(time.Second)
+	}
+	if len(verdicts) == 0 || suspected["poison"] == 0 {
+		t.Fatalf("400 s of a tenant that crashes its shards: %d verdicts, and %d requests kept from failing over", len(verdicts), suspected["poison"])
+	}
+	for _, v := range verdicts {
+		if v.Tenant != "poison" {
+			t.Errorf("verdict on %s: %+v", v.Tenant, v)
+		}
+	}
+	if delete(suspected, "poison"); len(suspected) > 0 {
+		t.Errorf("others are suspected: %v", suspected)
+	}
+	if hit[1] == 0 || hit[2] > 10*len(verdicts) { // the second is one that was down when a verdict came
+		t.Errorf("while it is suspected, so many of its members are down for so many seconds: %v", hit)
 	}
 }
 

@@ -67,11 +67,11 @@ func (s *serving) check() *Response {
 // ask sends the request to one member of the subset, and then to others as long as nobody has answered it, and
 // as that is safe and allowed.
 func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
+	s.out.Poisoned = s.config.Poison != nil && s.config.Poison.Suspect(s.out.Tenant)
 	order, refusal := s.order(ctx, entry)
 	if refusal != nil {
 		return refusal
 	}
-	s.out.Poisoned = s.config.Poison != nil && s.config.Poison.Suspect(s.out.Tenant)
 	last := attempt{err: errFull}
 	repeating, followed := false, false
 	for len(order) > 0 {
@@ -104,21 +104,21 @@ func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
 				continue
 			}
 		}
-		if s.out.Poisoned {
-			break
-		}
 		repeating = true
 	}
 	return s.answer(last)
 }
 
 // order returns the members of the entry's subset, at least one, in the order in which to ask them. With state
-// home, that is the one member that has what the request is about.
+// home, that is the one member that has what the request is about. A suspect has one for all of its requests,
+// whatever its health: by health, it would take down the next one with its next request.
 func (s *serving) order(ctx context.Context, entry directory.Entry) ([]string, *Response) {
 	members, refusal := s.place(ctx, entry)
 	switch {
 	case refusal != nil:
 		return nil, refusal
+	case s.out.Poisoned && s.config.State != StateHome:
+		return append(s.members[:0], home(s.out.Tenant, "", members)), nil
 	case s.config.State == StateHome:
 		return append(s.members[:0], home(s.out.Tenant, s.key, members)), nil
 	}
