@@ -30,7 +30,7 @@ const (
 	skew = 60 * time.Second
 	// maxToken is the longest token looked at, in bytes: what common servers take as one header.
 	maxToken = 16 << 10
-	// defaultRemember is how many verified tokens are remembered at most: about 6 MB.
+	// defaultRemember is how many verified tokens are remembered at most: about 8 MB.
 	defaultRemember = 1 << 15
 )
 
