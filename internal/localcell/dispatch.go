@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
@@ -27,7 +26,7 @@ func (f *front) dispatch(ctx context.Context) {
 			if err := f.place(ctx, job); err != nil && ctx.Err() == nil {
 				f.log.Error("job is not placed; it comes again", "job", job.ID, "delivery", job.Receives, "why", err)
 				// What is not noted here comes again as well, later.
-				_ = f.queues.Delay(ctx, dispatchQueue(f.cell), job.Receipt, min(jobHidden, time.Second<<min(job.Receives-1, 5)))
+				_ = f.queues.Delay(ctx, dispatchQueue(f.cell), job.Receipt, again(job.Receives))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"cellwall.dev/cellwall/internal/fleet"
 )
@@ -139,23 +140,26 @@ func (l Layout) processes() []string {
 	return all
 }
 
-// files are the names of the files that the layout's processes keep beside those of every state directory.
+// files are the names of the files that cells keep which ever ran in the state directory, alone or beside
+// others.
 func (l Layout) files() []string {
-	var all []string
-	for _, p := range l.Cells {
-		if !cellName.MatchString(p.Cell) {
+	all := slices.Clone(cellFiles)
+	for _, cell := range slices.Sorted(maps.Keys(l.KeyFiles)) {
+		if !cellName.MatchString(cell) {
 			continue
 		}
+		all = append(all, filePlacementKey+"."+cell)
 		for _, name := range cellFiles {
-			if name = l.settings(p.Cell, name); name != fileRouter {
-				all = append(all, name)
-			}
-		}
-	}
-	for _, cell := range slices.Sorted(maps.Keys(l.KeyFiles)) {
-		if cellName.MatchString(cell) {
-			all = append(all, filePlacementKey+"."+cell)
+			all = append(all, cell+"."+name)
 		}
 	}
 	return all
+}
+
+// isLog says whether a name is that of the log of a process of a cell which ever ran in the state directory
+// beside others.
+func (l Layout) isLog(name string) bool {
+	cell, process, ok := strings.Cut(strings.TrimSuffix(name, ".log"), ".")
+	_, known := l.KeyFiles[cell]
+	return ok && known && strings.HasSuffix(name, ".log") && shardID.MatchString(strings.TrimSuffix(process, gateSuffix))
 }

@@ -98,6 +98,9 @@ func (d Dir) processesOnDisk() (names []string, l Layout) {
 	_ = d.readJSON(fileTopology, &older)
 	l, _ = d.readLayout()
 	names = l.processes()
+	alone := l // each cell may have run alone before
+	alone.FrontDoor = false
+	names = append(names, alone.processes()...)
 	for _, id := range older.Shards {
 		if shardID.MatchString(id) {
 			names = append(names, id)
@@ -117,7 +120,7 @@ var temporary = regexp.MustCompile(`^\.(.+)-[0-9]+$`)
 func (d Dir) purge() error {
 	processes, l := d.processesOnDisk()
 	names := slices.Concat([]string{
-		fileRunning, filePlan, fileTopology, filePlacementKey, fileIssuerKey, fileStore, fileRouter, fileFrontDoor,
+		fileRunning, filePlan, fileTopology, filePlacementKey, fileIssuerKey, fileStore, fileFrontDoor,
 		fileDirectory, fileItems, fileQueues, fileLock,
 	}, l.files())
 	remove := logNames(processes)
@@ -125,6 +128,12 @@ func (d Dir) purge() error {
 	for _, e := range entries {
 		if m := temporary.FindStringSubmatch(e.Name()); m != nil && slices.Contains(names, m[1]) {
 			remove = append(remove, e.Name())
+		}
+	}
+	logs, _ := os.ReadDir(d.file(dirLogs)) // that is not there has none
+	for _, e := range logs {
+		if l.isLog(e.Name()) {
+			remove = append(remove, filepath.Join(dirLogs, e.Name()))
 		}
 	}
 	errs := []error{err}

@@ -18,9 +18,9 @@ import (
 const (
 	jobLimit   = 10 * time.Second       // for one delivery
 	jobHidden  = 3 * jobLimit           // of a delivered job, so that it is not delivered again meanwhile
-	jobAgain   = 500 * time.Millisecond // before a job that failed comes again; it doubles with each delivery
+	jobAgain   = time.Second            // before a job that failed comes again; it doubles with each delivery
 	jobWait    = 10 * time.Second       // for jobs to come, with each request
-	storePause = 200 * time.Millisecond // when the store does not answer
+	storePause = 200 * time.Millisecond // when the store or the worker does not answer
 )
 
 // pump gives the jobs of a shard's queue to its worker, as Lambda's event source does on AWS.
@@ -30,6 +30,7 @@ type pump struct {
 	dispatch string // the cell's
 	plan     QueuePlan
 	consumer *shardkit.Consumer
+	ready    func() bool // whether the worker is there; while it is not, no delivery is wasted
 	log      *slog.Logger
 }
 
@@ -54,6 +55,7 @@ func (s *supervisor) newPump(d *door, queues *jobqueue.Client) (*pump, error) {
 	p := &pump{
 		queues: queues, queue: shardQueue(d.cell.plan.Cell, d.shard), dispatch: dispatchQueue(d.cell.plan.Cell),
 		plan: d.cell.plan.Queue, log: s.log.With("queue", d.name),
+		ready: func() bool { return d.child.status().State == string(childReady) },
 	}
 	var err error
 	p.consumer, err = shardkit.NewConsumer(shardkit.Consumption{
@@ -80,6 +82,11 @@ func (p *pump) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		if !p.ready() {
+			<-free
+			pause(ctx, storePause)
+			continue
+		}
 		jobs, err := p.queues.Receive(ctx, jobqueue.Receive{
 			Queue: p.queue, Max: 1, Hidden: jobHidden, MaxReceive: max(1, p.plan.MaxReceive), Wait: jobWait,
 		})
@@ -97,6 +104,9 @@ func (p *pump) run(ctx context.Context) {
 	}
 }
 
+// again is how long a job waits that was delivered so often in vain.
+func again(deliveries int) time.Duration { return min(jobHidden, jobAgain<<min(deliveries-1, 5)) }
+
 // do does one job. What the cell's end interrupts is delivered again by the next one.
 func (p *pump) do(ctx context.Context, job jobqueue.Delivery) {
 	limit, cancel := context.WithTimeout(ctx, jobLimit)
@@ -106,7 +116,7 @@ func (p *pump) do(ctx context.Context, job jobqueue.Delivery) {
 		err = p.queues.Delete(ctx, p.queue, job.Receipt)
 	} else if ctx.Err() == nil {
 		p.log.Warn("job comes again", "job", job.ID, "delivery", job.Receives, "why", err)
-		err = p.queues.Delay(ctx, p.queue, job.Receipt, min(jobHidden, jobAgain<<min(job.Receives-1, 6)))
+		err = p.queues.Delay(ctx, p.queue, job.Receipt, again(job.Receives))
 	}
 	if err != nil && ctx.Err() == nil {
 		p.log.Warn("the store was not told of a job; it comes again", "job", job.ID, "why", err)

@@ -1,0 +1,123 @@
+package localcell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing"
+)
+
+// known are entries as a front door learns them: what it remembers, and what the directory says afresh.
+type known struct{ remembered, fresh routing.Known }
+
+func (k known) Entry(context.Context, string) (routing.Known, error) { return k.remembered, nil }
+func (k known) Fresh(context.Context, string, uint64) (routing.Known, error) {
+	if k.fresh.Epoch == 0 {
+		return routing.Known{}, errors.New("the directory is down")
+	}
+	return k.fresh, nil
+}
+
+type nobody struct{ err error }
+
+func (n nobody) Entry(context.Context, string) (routing.Known, error) { return routing.Known{}, n.err }
+func (n nobody) Fresh(context.Context, string, uint64) (routing.Known, error) {
+	return routing.Known{}, n.err
+}
+
+// verifier takes "good" for a token of acme.
+type verifier struct{}
+
+func (verifier) Verify(_ context.Context, token string) (string, error) {
+	switch token {
+	case "good":
+		return "acme", nil
+	case "who knows":
+		return "", errors.New("the issuer is down")
+	}
+	return "", routing.ErrToken
+}
+
+func at(cell string, epoch uint64) routing.Known {
+	return routing.Known{Entry: directory.Entry{Tenant: "acme", Cell: cell, Epoch: epoch}}
+}
+
+// TestFrontDoor sends one request to a front door of two cells, of which each serves nobody but by its name.
+func TestFrontDoor(t *testing.T) {
+	asked := map[string]int{}
+	home := ""
+	cellAt := func(name string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked[name]++
+			body, _ := io.ReadAll(r.Body)
+			if r.Header.Get("Authorization") != "Bearer good" || r.Header.Get(headerFrontDoor) != "secret" || r.Header.Get("Cellwall-Tenant") != "" ||
+				r.RequestURI != "/orders/a%2Fb?x=1;y" || string(body) != "hello" || r.Host != "orders.example" {
+				t.Errorf("cell %s was asked %s %s of %s with %v, %q", name, r.Method, r.RequestURI, r.Host, r.Header, body)
+			}
+			if name != home {
+				w.WriteHeader(http.StatusMisdirectedRequest)
+				return
+			}
+			w.WriteHeader(http.StatusTeapot)
+			io.WriteString(w, name)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	settings := frontSettings{Secret: "secret", Cells: map[string]string{"eu-1": cellAt("eu-1"), "us-1": cellAt("us-1"), "gone": "http://127.0.0.1:1"}}
+	for name, test := range map[string]struct {
+		token   string
+		entries routing.Entries
+		home    string
+		status  int
+		eu, us  int // times that each cell was asked
+	}{
+		"at home":                      {"good", known{at("eu-1", 3), at("eu-1", 3)}, "eu-1", http.StatusTeapot, 1, 0},
+		"moved":                        {"good", known{at("eu-1", 3), at("us-1", 4)}, "us-1", http.StatusTeapot, 1, 1},
+		"moved, and no news":           {"good", known{at("eu-1", 3), at("eu-1", 3)}, "us-1", http.StatusServiceUnavailable, 1, 0},
+		"moved, and older news":        {"good", known{at("eu-1", 3), at("us-1", 2)}, "us-1", http.StatusServiceUnavailable, 1, 0},
+		"moved, and the directory":     {"good", known{remembered: at("eu-1", 3)}, "us-1", http.StatusServiceUnavailable, 1, 0},
+		"nowhere":                      {"good", known{at("eu-1", 3), at("us-1", 4)}, "", http.StatusServiceUnavailable, 1, 1},
+		"unknown":                      {"good", nobody{directory.ErrNotFound}, "", http.StatusNotFound, 0, 0},
+		"the directory is down":        {"good", nobody{errors.New("down")}, "", http.StatusServiceUnavailable, 0, 0},
+		"a cell that does not run":     {"good", known{at("ap-1", 3), at("ap-1", 3)}, "", http.StatusNotFound, 0, 0},
+		"a router that is down":        {"good", known{at("gone", 3), at("gone", 3)}, "", http.StatusBadGateway, 0, 0},
+		"no token":                     {"", known{at("eu-1", 3), at("eu-1", 3)}, "eu-1", http.StatusUnauthorized, 0, 0},
+		"a bad token":                  {"bad", known{at("eu-1", 3), at("eu-1", 3)}, "eu-1", http.StatusUnauthorized, 0, 0},
+		"a token that nobody verifies": {"who knows", known{at("eu-1", 3), at("eu-1", 3)}, "eu-1", http.StatusServiceUnavailable, 0, 0},
+	} {
+		clear(asked)
+		home = test.home
+		door := httptest.NewServer(newFrontDoor(settings, test.entries, verifier{}, slog.New(slog.DiscardHandler)))
+		req, err := http.NewRequestWithContext(t.Context(), "PUT", door.URL+"/orders/a%2Fb?x=1;y", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "orders.example"
+		req.Header.Set("Cellwall-Tenant", "spoof")
+		req.Header.Set(headerFrontDoor, "guess")
+		if test.token != "" {
+			req.Header.Set("Authorization", "Bearer "+test.token)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		door.Close()
+		if resp.StatusCode != test.status || asked["eu-1"] != test.eu || asked["us-1"] != test.us || err != nil {
+			t.Errorf("%s: status %d, want %d; asked %v; %s, %v", name, resp.StatusCode, test.status, asked, text, err)
+		}
+		if strings.Contains(string(text), "us-1") && test.status != http.StatusTeapot {
+			t.Errorf("%s: the answer names a cell: %s", name, text)
+		}
+	}
+}
