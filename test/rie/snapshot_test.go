@@ -3,7 +3,10 @@
 package rie
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,11 +26,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/go-jose/go-jose/v4"
 
 	"cellwall.dev/cellwall/internal/adapter/dynamodir"
 	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/handler/handlertest"
 	"cellwall.dev/cellwall/test/awsemu"
 )
 
@@ -39,14 +45,72 @@ const (
 // processes.
 type keptCell struct {
 	*testing.T
-	*aws                           // where slices are invoked, and where they keep what they hold
-	emulated     map[string]string // variables of who uses the emulator
-	directory    *directory.Directory
-	objects      *s3.Client
-	tenants      []string
-	keeper       *environment
-	issuer       *httptest.Server
-	issuerServed int
+	*aws                        // where slices are invoked, and where they keep what they hold
+	emulated  map[string]string // variables of who uses the emulator
+	directory *directory.Directory
+	objects   *s3.Client
+	tenants   []string
+	keeper    *environment
+	issuer    *login
+}
+
+// login is a token issuer that can be down, or hang.
+type login struct {
+	*httptest.Server
+	key    *rsa.PrivateKey
+	served atomic.Int32
+	mode   atomic.Int32
+}
+
+// How an issuer answers.
+const (
+	answers = iota
+	aborts
+	hangs
+)
+
+func newLogin(t *testing.T) *login {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &login{key: key}
+	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch l.mode.Load() {
+		case aborts:
+			panic(http.ErrAbortHandler)
+		case hangs:
+			<-r.Context().Done()
+			return
+		}
+		l.served.Add(1)
+		if r.URL.Path == "/keys" {
+			json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "a", Algorithm: "RS256", Use: "sig"}}})
+			return
+		}
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, l.URL, l.URL+"/keys")
+	}))
+	t.Cleanup(l.Close)
+	return l
+}
+
+// token is a tenant's.
+func (l *login) token(t *testing.T, tenant string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: l.key, KeyID: "a"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(fmt.Appendf(nil, `{"iss":%q,"aud":"orders","tenant_id":%q,"exp":%d}`, l.URL, tenant, time.Now().Add(time.Hour).Unix()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
 }
 
 func newKeptCell(t *testing.T) *keptCell {
@@ -93,15 +157,7 @@ func newKeptCell(t *testing.T) *keptCell {
 			"CELLWALL_SHARD_TABLE": cell.Shard(shard).Table(),
 		}))
 	}
-	c.issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.issuerServed++
-		if r.URL.Path == "/keys" {
-			fmt.Fprint(w, `{"keys":[{"kty":"RSA","kid":"a","n":"AQ","e":"AQAB"}]}`)
-			return
-		}
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, c.issuer.URL, c.issuer.URL+"/keys")
-	}))
-	t.Cleanup(c.issuer.Close)
+	c.issuer = newLogin(t)
 	variables := maps.Clone(c.emulated)
 	maps.Copy(variables, map[string]string{
 		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_KEY_SECRET": cell.PlacementKey(),
@@ -178,6 +234,7 @@ func (c *keptCell) router(more map[string]string) *environment {
 	variables := maps.Clone(c.emulated)
 	maps.Copy(variables, routerVariables())
 	variables["CELLWALL_SNAPSHOT_BUCKET"] = bucket
+	variables["CELLWALL_AUTH"] = fmt.Sprintf(`{"source":"verify","issuer":%q,"audience":"orders","claim":"tenant_id"}`, c.issuer.URL)
 	for _, service := range []string{"LAMBDA", "SQS"} {
 		variables["AWS_ENDPOINT_URL_"+service] = c.aws.URL
 	}
@@ -189,9 +246,8 @@ func (c *keptCell) router(more map[string]string) *environment {
 func (c *keptCell) served(router *environment) (n int) {
 	c.Helper()
 	for _, tenant := range c.tenants {
-		claims, err := json.Marshal(map[string]string{"tenant_id": tenant})
-		c.must(err)
-		status, answer, err := router.invoke(c.Context(), event(c.T, string(claims), "PUT", "/orders/1", "one"))
+		request := bytes.Replace(event(c.T, "", "PUT", "/orders/1", "one"), []byte(`"authorization":"`+handlertest.Bearer("")), []byte(`"authorization":"Bearer `+c.issuer.token(c.T, tenant)), 1)
+		status, answer, err := router.invoke(c.Context(), request)
 		c.must(err)
 		resp, err := awsevent.ParseAnswer(answer)
 		if status != http.StatusOK || err != nil {
@@ -229,7 +285,7 @@ func hanging(t *testing.T) string {
 }
 
 // TestSnapshotStartsRouters: the keeper's function writes a cell's snapshot, and router environments that
-// start while directory and secret store are down serve every tenant in it.
+// start while directory, secret store and issuer are down serve every tenant in it.
 func TestSnapshotStartsRouters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the emulator and a dozen environments")
@@ -250,14 +306,20 @@ func TestSnapshotStartsRouters(t *testing.T) {
 		}
 	})
 	c.keep(`{}`)
-	if c.issuerServed != 2 {
-		t.Errorf("the issuer was asked %d times, want 2", c.issuerServed)
-	}
-	for name, address := range map[string]string{"refuse": refused, "hang": hanging(t)} {
-		t.Run("directory and secret store "+name, func(t *testing.T) {
-			r := c.router(away(address))
+	for name, down := range map[string]struct {
+		address string
+		issuer  int32
+	}{"refuse": {refused, aborts}, "hang": {hanging(t), hangs}} {
+		t.Run("directory, secret store and issuer "+name, func(t *testing.T) {
+			c.issuer.mode.Store(down.issuer)
+			defer c.issuer.mode.Store(answers)
+			asked := c.issuer.served.Load()
+			r := c.router(away(down.address))
 			if n := c.served(r); n != len(c.tenants) {
 				t.Errorf("%d tenants of %d are served\n%s", n, len(c.tenants), r.output)
+			}
+			if n := c.issuer.served.Load(); n != asked {
+				t.Errorf("the issuer answered %d requests meanwhile", n-asked)
 			}
 			for _, secret := range []string{strings.Repeat("5a", 32), "WlpaWlpa"} {
 				if strings.Contains(r.output.String(), secret) {
@@ -275,15 +337,18 @@ func TestSnapshotStartsRouters(t *testing.T) {
 		}
 	})
 	t.Run("nothing answers at all", func(t *testing.T) {
+		c.issuer.mode.Store(aborts)
+		defer c.issuer.mode.Store(answers)
 		r := c.router(map[string]string{"AWS_ENDPOINT_URL": refused})
 		if n := c.served(r); n != 0 {
 			t.Errorf("%d tenants are served by nobody's word", n)
 		}
 	})
 	t.Run("the issuer is down, and who came is in the next one", func(t *testing.T) {
-		c.issuer.Close()
+		c.issuer.mode.Store(aborts)
+		defer c.issuer.mode.Store(answers)
 		c.create("latest", "s03", "s04")
-		c.keep(`{}`, "issuer's keys", "refused")
+		c.keep(`{}`, "issuer's keys", "EOF")
 		r := c.router(away(refused))
 		if n := c.served(r); n != len(c.tenants) {
 			t.Errorf("%d tenants of %d are served\n%s", n, len(c.tenants), r.output)
