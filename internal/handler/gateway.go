@@ -91,16 +91,18 @@ func (g *Gateway) serve(ctx context.Context, payload []byte) (e *awsevent.Event,
 		g.log.Error("event refused", "err", err)
 		return e, routing.Problem(http.StatusBadRequest, "the request could not be read")
 	}
-	caller, refusal := identify(ctx, g.identity, e, g.log)
-	if refusal != nil {
-		return e, refusal
+	if e.RequestID != "" && routing.RequestID(e.Request.Header) == "" {
+		// The sender's own, under which its logs have the request.
+		e.Request.Header[routing.HeaderRequestID] = []string{e.RequestID}
 	}
-	if refusal := agree(g.agreement, caller, &e.Request, g.log); refusal != nil {
-		return e, refusal
+	caller, refusal := identify(ctx, g.identity, e, g.log)
+	if refusal == nil {
+		refusal = agree(g.agreement, caller, &e.Request, g.log)
+	}
+	if refusal != nil {
+		return e, named(refusal, &e.Request)
 	}
 	e.Request.Stream = g.stream && e.Kind == awsevent.FunctionURL
-	if e.Request.FrontDoor = caller.FrontDoor; caller.FrontDoor {
-		throughFrontDoor(e.Request.Header)
-	}
+	e.Request.FrontDoor = caller.FrontDoor
 	return e, g.router.Serve(ctx, caller.Tenant, &e.Request)
 }

@@ -63,6 +63,14 @@ func agree(a identity.Agreement, caller identity.Caller, req *routing.Request, l
 	return nil
 }
 
+// named gives a refusal the request's id, where there is a valid one, as the engine does.
+func named(refusal *routing.Response, req *routing.Request) *routing.Response {
+	if id := routing.RequestID(req.Header); id != "" {
+		refusal.Header[routing.HeaderRequestID] = []string{id}
+	}
+	return refusal
+}
+
 // format writes an answer as the sender of the event wants it. One that is larger than the sender takes would be
 // an error of the function, and end its environment on some runtimes; the problem in its place says what happened.
 func format(log *slog.Logger, e *awsevent.Event, resp *routing.Response) ([]byte, error) {

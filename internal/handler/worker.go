@@ -3,13 +3,11 @@ package handler
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -73,9 +71,8 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 
 // parse reads an event, which is a batch of jobs or a request.
 func parse(payload []byte) (*events.SQSEvent, *routing.Request, error) {
-	var batch events.SQSEvent
-	if json.Unmarshal(payload, &batch) == nil && len(batch.Records) > 0 {
-		return &batch, nil, nil
+	if batch, ok := jobs(payload); ok {
+		return batch, nil, nil
 	}
 	req, err := awsevent.ParseRequest(payload)
 	return nil, req, err
@@ -83,41 +80,13 @@ func parse(payload []byte) (*events.SQSEvent, *routing.Request, error) {
 
 func (w *Worker) answer(ctx context.Context, batch *events.SQSEvent, req *routing.Request) ([]byte, error) {
 	if batch != nil {
-		return json.Marshal(w.consume(ctx, *batch))
+		return consume(ctx, batch, w.jobs.Do, w.log)
 	}
 	return w.format(req, w.serve(ctx, req))
 }
 
 func (w *Worker) format(req *routing.Request, resp *routing.Response) ([]byte, error) {
 	return format(w.log, &awsevent.Event{Kind: awsevent.HTTPAPI, Request: *req}, resp)
-}
-
-// What a batch keeps of the function's time to report in: Lambda that kills the function before it
-// answers delivers again what is done, too. A quarter, where the whole is short.
-const (
-	batchMargin     = time.Second
-	batchMarginPart = 4
-)
-
-// consume does the jobs of a batch one after another, and names those that are to be delivered again:
-// those that failed, and those for which no time is left. After the queue's maxReceive a job is in the
-// dead-letter queue, where somebody sees it. A job's context ends in time to report; one that does not
-// heed it may still cost the batch its report.
-func (w *Worker) consume(ctx context.Context, batch events.SQSEvent) events.SQSEventResponse {
-	if deadline, ok := ctx.Deadline(); ok {
-		margin := min(batchMargin, time.Until(deadline)/batchMarginPart)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
-		defer cancel()
-	}
-	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
-	for _, record := range batch.Records {
-		if err := w.jobs.Do(ctx, []byte(record.Body)); err != nil {
-			w.log.Error("job failed", "message", record.MessageId, "err", err)
-			out.BatchItemFailures = append(out.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: record.MessageId})
-		}
-	}
-	return out
 }
 
 // serve asks the service as if the request had come over HTTP.

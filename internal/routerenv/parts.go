@@ -43,6 +43,7 @@ type Rules struct {
 	TenantBurst     int           `json:"tenantBurst,omitempty"`
 	State           routing.State `json:"state,omitempty"`
 	IdempotencyKeys bool          `json:"idempotencyKeys,omitempty"`
+	Queue           bool          `json:"queue,omitempty"` // shards have one
 	HashTenants     bool          `json:"hashTenants,omitempty"`
 }
 

@@ -1,5 +1,5 @@
 // Command router is a cell's routing function: the cell's API and the fleet's front doors before it, the shards
-// of the cell behind.
+// of the cell behind. It consumes the cell's dispatch queue as well.
 package main
 
 import (
@@ -42,12 +42,12 @@ const timeout = 28 * time.Second
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	gateway, begin, err := router(context.Background(), log)
+	function, begin, err := router(context.Background(), log)
 	if err != nil {
 		log.Error("router does not start", "err", err.Error())
 		os.Exit(1)
 	}
-	answer := handler.Lambda(gateway)
+	answer := handler.Lambda(function)
 	lambda.Start(func(ctx context.Context, payload json.RawMessage) (io.Reader, error) {
 		begin(ctx)
 		return answer(ctx, payload)
@@ -55,7 +55,7 @@ func main() {
 }
 
 // router makes the cell's router, and what to call when an invocation begins.
-func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, begin func(context.Context), err error) {
+func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatching, begin func(context.Context), err error) {
 	env, err := routerenv.Parse(os.Getenv)
 	if err != nil {
 		return nil, nil, err
@@ -90,21 +90,24 @@ func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, be
 	}
 	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.Rules.HashTenants, Metrics: true, Out: os.Stdout})
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
+	queues := shardqueue.New(sqs.NewFromConfig(settings, shardqueue.Once), func(shard string) string { return cell.Shard(shard).Queue() })
+	transports := map[string]routing.Transport{
+		routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(settings, shardlambda.Once),
+			func(shard string) string { return cell.Shard(shard).WorkerAlias() }),
+		routing.ViaHTTP: shardhttp.New(
+			func(shard string) (string, error) { return "http://" + cell.Shard(shard).Host(), nil }, http.Header{}),
+	}
+	if env.Rules.Queue { // a client may prefer one that shards have
+		transports[routing.ViaQueue] = queues
+	}
 	engine, err := routing.New(routing.Config{
-		Cell:       env.Cell,
-		Entries:    entries,
-		Topologies: held.Topologies(topologies),
-		Keys:       held.Keys(func(ctx context.Context, _, version string) ([]byte, error) { return keys.Key(ctx, version) }),
-		Health:     trackers,
-		Routes:     env.Routes,
-		Transports: map[string]routing.Transport{
-			routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(settings, shardlambda.Once),
-				func(shard string) string { return cell.Shard(shard).WorkerAlias() }),
-			routing.ViaHTTP: shardhttp.New(
-				func(shard string) (string, error) { return "http://" + cell.Shard(shard).Host(), nil }, http.Header{}),
-			routing.ViaQueue: shardqueue.New(sqs.NewFromConfig(settings, shardqueue.Once),
-				func(shard string) string { return cell.Shard(shard).Queue() }),
-		},
+		Cell:            env.Cell,
+		Entries:         entries,
+		Topologies:      held.Topologies(topologies),
+		Keys:            held.Keys(func(ctx context.Context, _, version string) ([]byte, error) { return keys.Key(ctx, version) }),
+		Health:          trackers,
+		Routes:          env.Routes,
+		Transports:      transports,
 		Timeout:         timeout,
 		AttemptTimeout:  time.Duration(env.Rules.AttemptTimeout),
 		State:           env.Rules.State,
@@ -128,5 +131,6 @@ func router(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway, be
 	if begin, err = follow(ctx, settings, env, held, trackers, log); err != nil {
 		return nil, nil, err
 	}
-	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Agreement: agreement, Log: log, Stream: env.Stream}), begin, nil
+	gateway := handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Agreement: agreement, Log: log, Stream: env.Stream})
+	return &handler.Dispatching{Gateway: gateway, Placer: engine, Put: queues.Put, Log: log}, begin, nil
 }

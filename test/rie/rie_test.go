@@ -89,7 +89,7 @@ func routerVariables() map[string]string {
 	return map[string]string{
 		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1",
 		"CELLWALL_AUTH":       `{"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id"}`,
-		"CELLWALL_RULES":      `{"attemptTimeout":"5s","reserved":10}`,
+		"CELLWALL_RULES":      `{"attemptTimeout":"5s","reserved":10,"queue":true}`,
 		"CELLWALL_KEY_SECRET": cell.PlacementKey(),
 		"CELLWALL_DIRECTORY":  names.ForFleet("orders").DirectoryTable(), "CELLWALL_DIRECTORY_REGION": "eu-west-1",
 		"CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",

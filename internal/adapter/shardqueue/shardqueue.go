@@ -64,6 +64,22 @@ func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Re
 	}, nil
 }
 
+// Put puts a job that was placed again into the queue of its shard.
+func (t *Transport) Put(ctx context.Context, job routing.Job) error {
+	tenant, err := routing.DecodeTenant(job.Tenant)
+	if err != nil {
+		return err
+	}
+	message, err := job.Encode()
+	if err != nil {
+		return err
+	}
+	if err := t.send(ctx, t.queue(job.Shard), tenant, message); err != nil {
+		return fmt.Errorf("queue of shard %s: %w", job.Shard, err)
+	}
+	return nil
+}
+
 // classify says of a failed SendMessage whether the message may be in the queue. An answer in the 400s
 // is a refusal; one in the 500s, or a broken connection, leaves it open.
 func classify(err error) error {

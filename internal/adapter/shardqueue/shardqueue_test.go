@@ -57,6 +57,38 @@ func (q *queues) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// TestPut: a job that was placed again goes into its shard's queue as it is, in its tenant's group.
+func TestPut(t *testing.T) {
+	q := &queues{}
+	server := httptest.NewServer(q)
+	t.Cleanup(server.Close)
+	tr := New(sqs.New(sqs.Options{Region: "eu-west-1", BaseEndpoint: aws.String(server.URL), Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}, Once),
+		func(shard string) string { return "orders-eu-1-" + shard + "-work" })
+	job := routing.Job{ID: "j1", Tenant: "%C3%A4", Epoch: 9, Shard: "s07", Method: "POST", Path: "/jobs/1", Dispatches: 2, Body: []byte("x")}
+	if err := tr.Put(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if len(q.messages) != 1 || q.messages[0]["QueueUrl"] != "https://sqs.example.com/111111111111/orders-eu-1-s07-work" || q.messages[0]["MessageGroupId"] != names.Tenant("ä") {
+		t.Fatalf("sent %v", q.messages)
+	}
+	got, err := routing.ParseJob([]byte(q.messages[0]["MessageBody"].(string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(job, got); diff != "" {
+		t.Errorf("job (-put +sent):\n%s", diff)
+	}
+	for name, bad := range map[string]routing.Job{"no tenant": {ID: "j1", Shard: "s07", Method: "POST", Path: "/"}, "no id": {Tenant: "acme", Shard: "s07", Method: "POST", Path: "/"}} {
+		if err := tr.Put(t.Context(), bad); err == nil || len(q.messages) != 1 {
+			t.Errorf("%s: %v, %d messages", name, err, len(q.messages))
+		}
+	}
+	job.Shard = "gone"
+	if err := tr.Put(t.Context(), job); err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("a shard without a queue: %v", err)
+	}
+}
+
 func (q *queues) sent() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
