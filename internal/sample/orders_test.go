@@ -130,7 +130,7 @@ func TestAppend(t *testing.T) {
 // busy is a store in which an order is never as it was read.
 type busy struct{ *shardkit.Memory }
 
-func (b busy) Get(ctx context.Context, tenant, key string) ([]byte, bool, error) {
+func (busy) Get(context.Context, string, string) ([]byte, bool, error) {
 	return []byte("another's"), true, nil
 }
 
@@ -138,5 +138,15 @@ func TestAppendGivesUp(t *testing.T) {
 	h := newService(t, Config{Items: busy{holding("acme")}})
 	if w := request(h, "POST", "/jobs/1?append=log", "y"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("answered %d with %v", w.Code, w.Header())
+	}
+}
+
+// TestIfMatchHoldsUntilTheEnd: an order that changes after it was read is not written over.
+func TestIfMatchHoldsUntilTheEnd(t *testing.T) {
+	for _, method := range []string{"PUT", "DELETE"} {
+		h := newService(t, Config{Items: busy{holding("acme")}})
+		if w := request(h, method, "/orders/1", "", "If-Match", etag([]byte("another's"))); w.Code != http.StatusPreconditionFailed {
+			t.Errorf("%s: answered %d", method, w.Code)
+		}
 	}
 }

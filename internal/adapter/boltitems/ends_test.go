@@ -167,7 +167,8 @@ func TestADamagedEndStopsNobodyElse(t *testing.T) {
 	put(t, s, "acme", "a", "x")
 	put(t, s, "beta", "a", "x")
 	if err := s.db.Update(func(tx *bbolt.Tx) error {
-		return errors.Join(tx.Bucket(endBucket).Put(key("acme", "a"), []byte("x")), tx.Bucket(sweepBucket).Put([]byte("x"), nil))
+		return errors.Join(tx.Bucket(endBucket).Put(key("acme", "a"), []byte("x")), tx.Bucket(sweepBucket).Put([]byte("x"), nil),
+			tx.Bucket(sweepBucket).Put(sweepKey(1, key("beta", "a")), nil)) // which does not expire
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +181,12 @@ func TestADamagedEndStopsNobodyElse(t *testing.T) {
 	if err := s.put(t.Context(), "acme", "a", "y"); !errors.Is(err, boltfile.ErrDamaged) {
 		t.Errorf("written: %v", err)
 	}
-	if err := s.put(t.Context(), "beta", "a", "y"); err != nil {
+	if err := s.put(t.Context(), "beta", "b", "y"); err != nil {
 		t.Errorf("another tenant: %v", err)
 	}
-	if value, _, err := s.Get(t.Context(), "beta", "a"); err != nil || string(value) != "y" {
-		t.Errorf("another tenant has %q, %v", value, err)
+	for key, want := range map[string]string{"a": "x", "b": "y"} {
+		if value, _, err := s.Get(t.Context(), "beta", key); err != nil || string(value) != want {
+			t.Errorf("another tenant has %q under %s, %v", value, key, err)
+		}
 	}
 }
