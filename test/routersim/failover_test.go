@@ -13,6 +13,7 @@ import (
 // the requests of its tenants needed a second attempt. No idempotent request fails, in either form: the second
 // attempt at the latest is answered.
 func TestOneShardIll(t *testing.T) {
+	skipUnderRace(t)
 	const (
 		from, to, end = 10 * time.Second, 130 * time.Second, 250 * time.Second
 		seed          = 5

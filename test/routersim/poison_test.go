@@ -12,7 +12,14 @@ import (
 	"cellwall.dev/cellwall/internal/routing/poison"
 )
 
-var runs = flag.Uint64("runs", 1, "seeds that the poison simulations are repeated with")
+var runs = flag.Uint64("runs", 0, "seeds that the poison simulations are run with; 0 is one short run")
+
+// skipUnderRace leaves a simulation out: it has one goroutine, where the race detector finds nothing.
+func skipUnderRace(t *testing.T) {
+	if underRace {
+		t.Skip("one goroutine: run without the race detector")
+	}
+}
 
 // forms are the two of a router, with the rate at which each is simulated.
 var forms = []struct {
@@ -23,8 +30,12 @@ var forms = []struct {
 
 // TestFalseAlarms counts tenants that are suspected although nobody is poisonous.
 func TestFalseAlarms(t *testing.T) {
-	const long = 20 * time.Minute
-	t.Logf("seeds 1 to %d, %v each", *runs, long)
+	skipUnderRace(t)
+	seeds, long := *runs, 20*time.Minute
+	if seeds == 0 {
+		seeds, long = 1, 6*time.Minute
+	}
+	t.Logf("seeds 1 to %d, %v each", seeds, long)
 	outage := func(ill fault, which ...int) func(int, time.Duration) fault {
 		return func(s int, at time.Duration) fault {
 			// Ill for two minutes of five, so that there are as many beginnings and ends.
@@ -52,7 +63,7 @@ func TestFalseAlarms(t *testing.T) {
 		for _, form := range forms {
 			for _, heavy := range []float64{0, 0.1} {
 				requests, verdicts, firm := 0, 0, 0
-				for seed := range uint64(*runs) {
+				for seed := range seeds {
 					w := &world{rng: rand.New(rand.NewPCG(seed+1, 0)), rate: form.rate, lambda: form.lambda, heavy: heavy, random: c.random, state: c.state}
 					w.observe = func(request) { requests++ }
 					w.onVerdict = func(_ time.Duration, v poison.Verdict) {
@@ -79,11 +90,13 @@ func TestFalseAlarms(t *testing.T) {
 // TestPoisonIsFound measures how long a poisonous tenant goes on before it is suspected, and what it costs the
 // shards until then and after.
 func TestPoisonIsFound(t *testing.T) {
+	skipUnderRace(t)
 	const (
 		begin = 5 * time.Minute
 		end   = 20 * time.Minute
 	)
-	t.Logf("seeds 1 to %d; median and most of these runs; the tenant begins after %v", *runs, begin)
+	seeds := max(1, *runs)
+	t.Logf("seeds 1 to %d; median and most of these runs; the tenant begins after %v", seeds, begin)
 	t.Log("| its requests | form | tenant's requests a second | first suspected after | its bad requests until then | shards down until then | firm after | downs a minute, unchecked | in the last 10 min |")
 	for _, c := range []struct {
 		name     string
@@ -106,7 +119,7 @@ func TestPoisonIsFound(t *testing.T) {
 			var delays, firms, bads, downs, rest []float64
 			missed := 0
 			rate := form.rate * (c.heavy + (1-c.heavy)/tenants)
-			for seed := range uint64(*runs) {
+			for seed := range seeds {
 				w := &world{rng: rand.New(rand.NewPCG(seed+1, 1)), rate: form.rate, lambda: form.lambda, heavy: c.heavy, random: 0.001, collapse: c.collapse}
 				var found, firm time.Duration
 				bad, hit, late := 0, 0, 0
@@ -151,10 +164,10 @@ func TestPoisonIsFound(t *testing.T) {
 				rest = append(rest, float64(late)/10)
 			}
 			if missed > 0 && !c.hidden[form.name] {
-				t.Errorf("%s, %s, %.1f a second: not found in %d of %d runs", c.name, form.name, rate, missed, *runs)
+				t.Errorf("%s, %s, %.1f a second: not found in %d of %d runs", c.name, form.name, rate, missed, seeds)
 			}
 			if missed > 0 {
-				t.Logf("| %s | %s | %.1f | not found in %d of %d runs |", c.name, form.name, rate, missed, *runs)
+				t.Logf("| %s | %s | %.1f | not found in %d of %d runs |", c.name, form.name, rate, missed, seeds)
 			} else {
 				t.Logf("| %s | %s | %.1f | %s s | %s | %s | %s s | %.0f | %s |", c.name, form.name, rate, spread(delays), spread(bads), spread(downs), spread(firms), 120*rate*c.share, spread(rest))
 			}

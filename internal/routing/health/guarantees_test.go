@@ -399,6 +399,14 @@ func TestPeak(t *testing.T) {
 	}
 }
 
+func TestFaded(t *testing.T) {
+	for idle := int64(0); idle < int64(time.Second); idle += int64(time.Millisecond) {
+		if got, want := faded(idle, 10*time.Second), math.Exp(-float64(idle)/1e10); math.Abs(got-want) > 1e-6 {
+			t.Fatalf("after %v: %v, want %v", time.Duration(idle), got, want)
+		}
+	}
+}
+
 func TestDrained(t *testing.T) {
 	c := newClock()
 	h := made(c, false)

@@ -38,6 +38,7 @@
 //
 // requests of a tenant of which a environments see something. So n too high (the reservation, when fewer are
 // warm) refuses a tenant that stays within its rate, by the factor a/n; n too low admits too much, by the same
-// factor; and a tenant that comes for the first time has a burst of up to 8 in each. TestEnvironments has the
-// figures. A limit that has to be exact belongs to the API in front: usage plans, or rules of AWS WAF.
+// factor; and a tenant that comes for the first time has a burst of up to 8 in each. With n = a = 50 and a rate
+// of 20 a second, a tenant that asks for half of it at random times is refused nothing, for 0.9 of it 1.9 %, and
+// for ten times its rate gets 103 % of it in ten minutes (go test -run TestEnvironments -v). A limit that has to be exact belongs to the API in front: usage plans, or rules of AWS WAF.
 package limit
