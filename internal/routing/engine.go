@@ -198,7 +198,7 @@ func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Respon
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(s.until) {
 		s.until = deadline
 	}
-	s.out = Outcome{Tenant: tenant, Method: req.Method, RequestID: requestID(req.Header), TraceID: traceID(req.Header), Attempts: s.room[:0]}
+	s.out = Outcome{Tenant: tenant, Method: req.Method, RequestID: RequestID(req.Header), TraceID: traceID(req.Header), Attempts: s.room[:0]}
 	if s.out.RequestID == "" {
 		s.out.RequestID = e.config.NewID()
 	}

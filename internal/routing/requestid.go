@@ -9,9 +9,9 @@ import (
 // pass through as they are.
 const HeaderRequestID = "X-Request-Id"
 
-// requestID is the client's own id of its request, when that is one of 1 to 128 letters, digits and -._~:/+=,
+// RequestID is the client's own id of its request, when that is one of 1 to 128 letters, digits and -._~:/+=,
 // which no log or header can misread; otherwise "".
-func requestID(h http.Header) string {
+func RequestID(h http.Header) string {
 	values := h[HeaderRequestID]
 	if len(values) != 1 || len(values[0]) > 128 {
 		return ""
