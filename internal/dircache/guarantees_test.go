@@ -79,6 +79,7 @@ func TestMonotoneAmongMany(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		time.Sleep(5 * time.Second) // readings end
 	})
 }
 
@@ -260,6 +261,7 @@ func TestSparing(t *testing.T) {
 				if n := w.readings(); n > most || n < 10 {
 					t.Errorf("single %t, hangs %t: %d questions caused %d readings, want at most %d", single, hangs, asked, n, most)
 				}
+				time.Sleep(5 * time.Second) // readings end
 				t.Logf("single %t, hangs %t: %d questions caused %d readings", single, hangs, asked, w.readings())
 			})
 		}

@@ -226,7 +226,7 @@ func (p play) life(t *rapid.T) (wrong error) {
 		p.config.Replica = near{p.world}
 	}
 	p.cache = cacheOf(t, p.config)
-	for range rapid.IntRange(1, 60).Draw(t, "events") {
+	for range rapid.IntRange(1, 250).Draw(t, "events") {
 		if wrong = p.do(t, rapid.SampledFrom(p.events).Draw(t, "event")); wrong != nil {
 			break
 		}
