@@ -103,6 +103,8 @@ func (g *Gateway) serve(ctx context.Context, payload []byte) (e *awsevent.Event,
 		return e, named(refusal, &e.Request)
 	}
 	e.Request.Stream = g.stream && e.Kind == awsevent.FunctionURL
-	e.Request.FrontDoor = caller.FrontDoor
+	if e.Request.FrontDoor = caller.FrontDoor; caller.FrontDoor {
+		throughFrontDoor(e.Request.Header)
+	}
 	return e, g.router.Serve(ctx, caller.Tenant, &e.Request)
 }

@@ -87,23 +87,30 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Resp
 		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Header: header, Stream: h.config.Stream,
 	}}
 	caller, refusal := identify(r.Context(), h.config.Identity, e, h.config.Log)
+	if refusal == nil {
+		e.Request.Body, refusal = readBody(w, r)
+	}
+	if refusal == nil {
+		refusal = agree(h.config.Agreement, caller, &e.Request, h.config.Log)
+	}
 	if refusal != nil {
-		return refusal
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, routing.MaxBody))
-	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return routing.Problem(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB")
-		}
-		return routing.Problem(http.StatusBadRequest, "the body could not be read")
-	}
-	e.Request.Body = body
-	if refusal := agree(h.config.Agreement, caller, &e.Request, h.config.Log); refusal != nil {
-		return refusal
+		return named(refusal, &e.Request)
 	}
 	if e.Request.FrontDoor = caller.FrontDoor; !caller.FrontDoor { // which says for whom it asks
 		fromPeer(header, r)
 	}
 	return h.config.Router.Serve(r.Context(), caller.Tenant, &e.Request)
+}
+
+// readBody reads a request's body, or says what to answer.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *routing.Response) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, routing.MaxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, routing.Problem(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB")
+	case err != nil:
+		return nil, routing.Problem(http.StatusBadRequest, "the body could not be read")
+	}
+	return body, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"cellwall.dev/cellwall/internal/adapter/shardlambda"
+	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/awsevent/awseventtest"
 	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
@@ -156,6 +157,51 @@ func TestRefusalsInTheSendersShape(t *testing.T) {
 			if err != nil || got.Status != test.status || got.Header.Get("Content-Type") != "application/problem+json" || strings.Contains(string(got.Body), "s01") {
 				t.Errorf("%s, %s: %d %s, %v; want %d", name, sender.Name, got.Status, got.Body, err, test.status)
 			}
+		}
+	}
+}
+
+// TestRequestIDs: a request is known by the client's id, or else by the sender's, also where it is refused; the local
+// router, which has no sender, makes none up for a refusal.
+func TestRequestIDs(t *testing.T) {
+	for given, want := range map[string]string{"r-1": "r-1", "": "sender's", "no id": "sender's"} {
+		for _, sender := range awseventtest.Senders() {
+			client := awseventtest.Client{Method: "GET", Path: "/"}
+			if given != "" {
+				client.Header = [][2]string{{"X-Request-Id", given}}
+			}
+			e, err := awsevent.Parse(sender.Event(client))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := want
+			if want == "sender's" {
+				id = e.RequestID
+			}
+			var routed string
+			router := served(func(_ context.Context, _ string, req *routing.Request) *routing.Response {
+				routed = req.Header.Get(routing.HeaderRequestID)
+				return &routing.Response{Status: 200}
+			})
+			for _, g := range []*Gateway{gateway(router), NewGateway(GatewayConfig{Identity: anybody{}, Log: quiet(), Router: router})} {
+				payload, err := g.Invoke(t.Context(), sender.Event(client))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := sender.Answer("GET", payload)
+				if err != nil || got.Status == 401 && got.Header.Get(routing.HeaderRequestID) != id {
+					t.Errorf("%s, %q: %d with id %q, %v; want %q", sender.Name, given, got.Status, got.Header.Get(routing.HeaderRequestID), err, id)
+				}
+			}
+			if routed == "" || routed != id {
+				t.Errorf("%s, %q: routed as %q, want %q", sender.Name, given, routed, id)
+			}
+		}
+	}
+	server := listen(t, served(echo), tokens{})
+	for given, want := range map[string]string{"r-1": "r-1", "no id": ""} {
+		if status, header, _ := ask(t, "GET", server.URL, nil, "X-Request-Id", given); status != 401 || header.Get("X-Request-Id") != want {
+			t.Errorf("%q: %d with id %q", given, status, header.Get("X-Request-Id"))
 		}
 	}
 }
