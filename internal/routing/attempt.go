@@ -53,11 +53,8 @@ func (s *serving) try(ctx context.Context, entry directory.Entry, shard string, 
 	took := s.config.Now().Sub(start)
 	result := s.result(ctx, w, &a)
 	s.health().End(shard, result, took)
-	if s.config.Poison != nil {
-		switch result {
-		case health.Answered, health.Failed, health.TimedOut:
-			s.config.Poison.Observe(s.out.Tenant, shard, result != health.Answered)
-		}
+	if s.config.Poison != nil && !errors.Is(a.err, ErrNotSent) && result != health.Unknown {
+		s.config.Poison.Observe(s.out.Tenant, shard, result != health.Answered)
 	}
 	if a.resp != nil && a.resp.Stream != nil {
 		w.headArrived()

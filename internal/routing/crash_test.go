@@ -87,8 +87,11 @@ func TestRegressionCortex3571CrashesMoveNobody(t *testing.T) {
 	}
 }
 
-// TestAPoisonTenantIsFound, and nobody beside it: from then on one of its members is up.
-func TestAPoisonTenantIsFound(t *testing.T) {
+// poisoned lets a tenant take down its shards for ten seconds with each request, of which the router sees that
+// error. It returns who is suspected how often, the verdicts, and for how many seconds of suspicion how many members
+// were down.
+func poisoned(t *testing.T, seen error) (suspected map[string]int, verdicts []poison.Verdict, hit map[int]int) {
+	t.Helper()
 	top := topology(1, eight...)
 	entries := fixed{"poison": at(1, "poison")}
 	for i := range 40 {
@@ -97,26 +100,25 @@ func TestAPoisonTenantIsFound(t *testing.T) {
 	}
 	clock := newClock()
 	down := map[string]time.Time{} // until when a shard is
-	var verdicts []poison.Verdict
 	c := testConfig(entries, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
 		if call.Tenant == "poison" {
 			down[call.Shard] = clock.now().Add(10 * time.Second)
 		}
 		if clock.now().Before(down[call.Shard]) {
-			return nil, errors.New("connection reset")
+			return nil, seen
 		}
 		return ok(call.Shard), nil
 	}))
 	c.Topologies, c.Now, c.Pick = published{1: top}, clock.now, random(t)
 	c.Poison = poison.New(poison.Config{Now: clock.now, OnVerdict: func(v poison.Verdict) { verdicts = append(verdicts, v) }})
-	suspected := map[string]int{}
+	suspected = map[string]int{}
 	c.Observe = func(o Outcome) {
 		if o.Poisoned {
 			suspected[o.Tenant]++
 		}
 	}
 	e := newEngine(t, c)
-	hit := map[int]int{} // seconds under suspicion by how many members are down
+	hit = map[int]int{}
 	for round := range 400 {
 		for _, id := range slices.Sorted(maps.Keys(entries)) {
 			if id != "poison" || round%20 == 0 {
@@ -134,6 +136,12 @@ func TestAPoisonTenantIsFound(t *testing.T) {
 		}
 		clock.pass(time.Second)
 	}
+	return suspected, verdicts, hit
+}
+
+// TestAPoisonTenantIsFound, and nobody beside it: from then on one of its members is up.
+func TestAPoisonTenantIsFound(t *testing.T) {
+	suspected, verdicts, hit := poisoned(t, errors.New("connection reset"))
 	if len(verdicts) == 0 || suspected["poison"] == 0 {
 		t.Fatalf("400 s of a tenant that crashes its shards: %d verdicts, and %d requests kept from failing over", len(verdicts), suspected["poison"])
 	}
@@ -147,6 +155,15 @@ func TestAPoisonTenantIsFound(t *testing.T) {
 	}
 	if hit[1] == 0 || hit[2] > 10*len(verdicts) { // the second is one that was down when a verdict came
 		t.Errorf("while it is suspected, so many of its members are down for so many seconds: %v", hit)
+	}
+}
+
+// TestWhatWasNotSentConvictsNobody: who was never asked cannot have been taken down by the asking.
+func TestWhatWasNotSentConvictsNobody(t *testing.T) {
+	for _, seen := range []error{ErrThrottled, fmt.Errorf("connection refused: %w", ErrNotSent), ErrTooLarge} {
+		if suspected, verdicts, _ := poisoned(t, seen); len(verdicts) > 0 || len(suspected) > 0 {
+			t.Errorf("%v: verdicts %+v", seen, verdicts)
+		}
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/routing/poison"
 )
 
 // TestHomeStays: a key's requests go to one member, whatever it answers and however the subset's health is; and
@@ -48,6 +50,20 @@ func TestHomeStays(t *testing.T) {
 				}
 			}
 		})
+	})
+	t.Run("suspect", func(t *testing.T) {
+		// A suspect's keys are where they are, too.
+		watch := poison.New(poison.Config{})
+		watch.Hold("acme", time.Now().Add(time.Hour))
+		c := testConfig(fixed{"acme": pinned("acme", eight...)}, naming)
+		c.State, c.Poison = StateHome, watch
+		e := newEngine(t, c)
+		for n := range 30 {
+			key := fmt.Sprint(n)
+			if resp := e.Serve(t.Context(), "acme", get("/"+key)); string(resp.Body) != home("acme", key, eight) {
+				t.Errorf("key %s is answered by %s", key, resp.Body)
+			}
+		}
 	})
 	t.Run("full", func(t *testing.T) {
 		// Its member is full: nobody else has the key.

@@ -28,7 +28,7 @@ const doubtAfter = time.Second
 func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
 	s.looks++
 	known, err := s.learn(s.config.Entries.Entry(ctx, s.out.Tenant))
-	if err == nil && s.own(known.Entry) && known.Age > doubtAfter && known.State != directory.Active && !s.held(known.Entry) {
+	if err == nil && s.own(known.Entry) && known.Age > doubtAfter && known.State != directory.Active && known.State != directory.Moving {
 		if fresh, ok := s.news(ctx, known.Entry); ok {
 			known.Entry = fresh
 		}

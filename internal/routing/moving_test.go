@@ -216,3 +216,20 @@ type remembered struct{ entry, fresh Known }
 
 func (r remembered) Entry(context.Context, string) (Known, error)         { return r.entry, nil }
 func (r remembered) Fresh(context.Context, string, uint64) (Known, error) { return r.fresh, nil }
+
+// TestWhoIsServedIsNotAskedForAgain, however old the entry is: while the directory is down, that is all there is.
+func TestWhoIsServedIsNotAskedForAgain(t *testing.T) {
+	for _, state := range []directory.State{directory.Active, directory.Moving} {
+		e := pinned("acme", "s01")
+		e.State = state
+		reads := map[string]int{}
+		c := testConfig(fixed{}, naming)
+		c.Entries = aged{fixed{"acme": e}, 24 * time.Hour, reads}
+		var seen Outcome
+		c.Observe = func(o Outcome) { seen = o }
+		resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x"))
+		if resp.Status != 200 || reads["acme"] != 1 || seen.Age != 24*time.Hour || !seen.Stale {
+			t.Errorf("%s: answered %d after %d readings, want one; operators are told %v, %t", state, resp.Status, reads["acme"], seen.Age, seen.Stale)
+		}
+	}
+}
