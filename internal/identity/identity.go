@@ -15,9 +15,9 @@
 //     time that it takes tell nothing of them. Secrets are compared in constant time.
 //
 // What a client could learn from time. A request goes the same way through this package, the engine's look-up
-// and its refusal, whether its tenant is unknown or lives in another cell: one Entries.Entry, one
-// Entries.Fresh before a refusal, one problem document of the same bytes. The cache remembers both answers
-// (a negative one shortly), so that the second request is as fast for one as for the other. Who holds a valid
+// and its refusal, whether its tenant is unknown or lives in another cell: the same readings of the directory in
+// the same order, one problem document of the same bytes. The cache keeps both answers in one place and for one
+// time, so that the second request is as fast for one as for the other. Who holds a valid
 // token for a tenant learns that this tenant is served here or not, and of others nothing: a tenant is named by
 // a token alone. How long a shard takes is seen by the tenants of that shard, who cannot tell its name.
 package identity

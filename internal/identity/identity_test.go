@@ -252,8 +252,8 @@ func TestBehindFrontDoor(t *testing.T) {
 	}
 }
 
-// TestSameAnswer holds guarantee 4: what refuses a request repeats nothing that is not the client's own, and the
-// package knows no directory (its imports are few).
+// TestSameAnswer holds guarantee 4: what refuses a request names no tenant, neither the caller's nor the one that it
+// tried, and is the same for tenants that exist and those that do not, of which this package cannot know.
 func TestSameAnswer(t *testing.T) {
 	p := must[*Principals](t)(NewPrincipals(map[string]string{"arn:aws:iam::111111111111:role/Orders": "secret-tenant"}))
 	_, err := p.Caller(t.Context(), &awsevent.Event{Principal: "arn:aws:iam::111111111111:role/other"})
@@ -263,6 +263,26 @@ func TestSameAnswer(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "secret-tenant") || strings.Contains(err.Error(), "beta") {
 			t.Errorf("error %v", err)
 		}
+	}
+}
+
+// TestNamed: a fleet's name for a source is that source.
+func TestNamed(t *testing.T) {
+	all := Named{Claim: "tenant_id", Principals: map[string]string{"arn:aws:iam::111111111111:role/acme": "acme"}, Tokens: tokens{}}
+	for name, want := range map[string]string{
+		SourceJWT: "*identity.Claims", SourceLambda: "*identity.Context", SourceIAM: "*identity.Principals", SourceVerify: "*identity.Verified",
+	} {
+		all.Source = name
+		if source, err := all.Open(); err != nil || fmt.Sprintf("%T", source) != want {
+			t.Errorf("%s is %T, %v; want %s", name, source, err, want)
+		}
+		if _, err := (Named{Source: name}).Open(); err == nil {
+			t.Errorf("%s opens without what it needs", name)
+		}
+	}
+	all.Source = "JWT"
+	if _, err := all.Open(); err == nil {
+		t.Error("a source of no such name opens")
 	}
 }
 

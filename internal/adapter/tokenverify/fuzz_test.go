@@ -88,3 +88,40 @@ func FuzzSigned(f *testing.F) {
 		}
 	})
 }
+
+// FuzzKeys holds that of any set only public keys are taken, each with the algorithms that it fits, and that what is
+// handed on is read as the same keys.
+func FuzzKeys(f *testing.F) {
+	rsaKey := rsaKey(f, "k1")
+	public, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{rsaKey.Public()}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	private, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{rsaKey}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{string(public), string(private), `{"keys":[]}`, `{"keys":[{"kty":"oct","k":"AA"}]}`, `{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}`, `[]`, `{"kty":"OKP","crv":"Ed25519","x":"AA"}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		found, err := parseKeys([]byte(text))
+		if err != nil {
+			return
+		}
+		for _, k := range found {
+			if _, ok := k.public.(interface{ Public() crypto.PublicKey }); ok || len(k.algorithms) == 0 || strings.Contains(k.text, `"d":`) {
+				t.Fatalf("%q gives %T for %v", text, k.public, k.algorithms)
+			}
+			for _, algorithm := range k.algorithms {
+				if !asymmetric(algorithm) {
+					t.Fatalf("%q is a key for %s", text, algorithm)
+				}
+			}
+		}
+		again, err := parseKeys(found.set())
+		if err != nil || !again.within(found) || !found.within(again) {
+			t.Fatalf("%q: %s is read as %v, %v", text, found.set(), again, err)
+		}
+	})
+}
