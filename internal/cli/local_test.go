@@ -56,6 +56,23 @@ func TestLocalWrongUse(t *testing.T) {
 		{"want a number in decimal", []string{"traffic", "--rate", "NaN"}},
 		{"rounds, concurrency", []string{"traffic", "--rounds", "0"}},
 		{"--tenants -1", []string{"traffic", "--tenants", "-1"}},
+		{"a file goes with --rps", []string{"traffic", "--tenants", "some.csv"}},
+		{"--tenants -1", []string{"traffic", "--tenants", "-1", "--rps", "10"}},
+		{"bad.csv:3", []string{"traffic", "--tenants", "bad.csv", "--rps", "10"}},
+		{"requests a second", []string{"traffic", "--rps", "0"}},
+		{"requests a second", []string{"traffic", "--for", "46m"}},
+		{"--rounds: not with --rps", []string{"traffic", "--rps", "10", "--rounds", "4"}},
+		{"--break: not with --rps", []string{"traffic", "--for", "1s", "--break", "s01"}},
+		{"--seed -1", []string{"traffic", "--rps", "1", "--seed", "-1"}},
+		{"--how: want kill", []string{"fail", "shard", "eu-1/7"}},
+		{"between 1 and 2 arg", []string{"fail"}},
+		{"between 1 and 2 arg", []string{"fail", "shard", "a", "b", "--how", "kill"}},
+		{"at most 2 arg", []string{"heal", "shard", "a", "b"}},
+		{"accepts 1 arg", []string{"poison"}},
+		{"argument 1 is empty", []string{"poison", ""}},
+		{"--cells and --cell", []string{"up", "--worker", "worker", "--cells", "1", "--cell", "eu-1"}},
+		{"9 cells: want 1 to", []string{"up", "--worker", "worker", "--cells", "9"}},
+		{"0 cells: want 1 to", []string{"up", "--worker", "worker", "--cells", "0"}},
 		{"invalid argument", []string{"break", "s01", "--for", "long"}},
 	} {
 		code, out, errs := runLocal(t, test.args...)
@@ -70,7 +87,8 @@ func TestLocalWrongUse(t *testing.T) {
 
 func TestLocalWithoutARunningCell(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"token", "acme"}, {"break", "s01"}, {"traffic"}} {
+	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"token", "acme"}, {"break", "s01"}, {"traffic"},
+		{"traffic", "--rps", "1"}, {"fail", "store", "--how", "kill"}, {"heal"}, {"heal", "shard", "s01"}, {"poison", "acme"}} {
 		code, out, errs := runLocal(t, args...)
 		if code != ExitFound || out != "" || !strings.Contains(errs, "no local cell is running here") || !strings.Contains(errs, "hint: start one") {
 			t.Errorf("%v: status %d, stdout %q, stderr %q; want status %d", args, code, out, errs, ExitFound)
@@ -89,13 +107,13 @@ func TestLocalWithoutARunningCell(t *testing.T) {
 // TestLocalProcessesNeedTheirSupervisor starts the hidden commands by hand.
 func TestLocalProcessesNeedTheirSupervisor(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	for _, name := range []string{"store", "router"} {
+	for _, name := range []string{"directory", "store", "issuer", "router", "keeper", "frontdoor", "gate"} {
 		if code, _, errs := runLocal(t, name, "--state-dir", state); code != ExitFailed || !strings.Contains(errs, "settings") {
 			t.Errorf("%s: status %d, stderr %q", name, code, errs)
 		}
 	}
 	_, out, _ := runLocal(t, "--help")
-	for _, hidden := range []string{"supervise", "guard", "router "} {
+	for _, hidden := range []string{"supervise", "guard", "router ", "keeper ", "gate ", "frontdoor"} {
 		if strings.Contains(out, "\n  "+hidden) {
 			t.Errorf("the help shows %q", hidden)
 		}

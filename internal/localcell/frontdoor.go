@@ -92,7 +92,7 @@ func newFrontDoor(s frontSettings, entries routing.Entries, tokens identity.Toke
 					}
 				}
 				r.Out.Header.Set(headerFrontDoor, s.Secret)
-				r.SetXForwarded() // the client's address, which the cell cannot see
+				r.SetXForwarded()   // the client's address, which the cell cannot see
 				r.Out.GetBody = nil // what was sent once is not sent again unseen
 			},
 			Transport:     transport,
