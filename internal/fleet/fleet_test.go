@@ -274,9 +274,6 @@ func TestNotes(t *testing.T) {
 	if noted["accounts.222222222222"] == "" {
 		t.Error("no note for an account that nothing uses")
 	}
-	if noted["shard.state.mode"] == "" {
-		t.Error("no note for mode home, which the router does not know")
-	}
 	if notes := parse(t, base).Notes; len(notes) != 0 {
 		t.Errorf("notes on a fleet without such keys: %v", notes)
 	}

@@ -42,10 +42,6 @@ func (c *checker) notes() []Note {
 	for _, n := range first {
 		notes = append(notes, n)
 	}
-	if path := "shard.state.mode"; c.f.Shard.State.Mode == StateHome {
-		at := c.where(path)
-		notes = append(notes, Note{Line: at.line, Col: at.col, Path: path, Text: path + " home only chooses the table so far: the router may still send a key to any member of the subset"})
-	}
 	used := map[string]bool{c.f.Directory.Account: true}
 	for _, cell := range c.f.Cells {
 		used[cell.Account] = true
