@@ -103,7 +103,7 @@ var shapes = map[string]shape{
 		always("write it as arn:aws:lambda:eu-west-1:111111111111:function:authorizer"),
 	},
 	"principal": {
-		regexp.MustCompile(`^arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:(?:role|user)/[A-Za-z0-9+=,.@_/-]{1,512}$`),
+		regexp.MustCompile(`^arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:(?:role|user)/(?:[A-Za-z0-9+=,.@_-]{1,512}/)*[A-Za-z0-9+=,.@_-]{1,64}$`),
 		"the ARN of an IAM role or user",
 		always("write it as arn:aws:iam::111111111111:role/acme"),
 	},
@@ -113,7 +113,7 @@ var shapes = map[string]shape{
 		always("write it exactly as in the directory"),
 	},
 	"pathTenant": {
-		regexp.MustCompile(`^/(?:[A-Za-z0-9._~-]+/)*\{tenant\}(?:/\*)?$`),
+		regexp.MustCompile(`^/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*\{tenant\}(?:/\*)?$`),
 		"a plain path with {tenant} as its last segment, or followed by /*",
 		always("write it as /tenants/{tenant}/*"),
 	},
