@@ -137,6 +137,9 @@ func (w *world) arrive() {
 		} else {
 			r.p.busy++
 			r.order = r.p.tracker.Order(nil, w.subsets[tenant], true)
+			if r.p.watch.Suspect(w.ids[tenant]) {
+				r.order = w.subsets[tenant][:1] // a suspect has one member for all of its requests, as in the engine
+			}
 			w.attempt(r)
 		}
 		w.arrive()

@@ -471,3 +471,27 @@ func TestNoAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestTogether lets the race detector see everything at once, and holds that no request in flight is lost.
+func TestTogether(t *testing.T) {
+	h := New(Config{})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			dst := make([]string, 0, 3)
+			for i := range 500 {
+				o := h.Order(dst, trio, i%3 > 0)
+				h.Begin(o[0])
+				h.Report(time.Now(), []Report{{Shard: trio[i%3], Targets: 2, Healthy: i % 3}})
+				h.State(o[1])
+				h.End(o[0], Result((i+g)%5), time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	for _, n := range trio {
+		if s := h.State(n); s.InFlight != 0 {
+			t.Errorf("%s: %d in flight", n, s.InFlight)
+		}
+	}
+}

@@ -377,6 +377,44 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
+// TestTogether lets the race detector see everything at once, and holds that all is given back.
+func TestTogether(t *testing.T) {
+	l, err := NewTenants(Config{Rate: 1e6, Concurrent: 3, Tenants: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shards, shed := NewShards(2), NewShed(6)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 1000 {
+				tk, _, ok := l.Admit(fmt.Sprint((i + g) % 200))
+				if !ok {
+					continue
+				}
+				if shed.Enter(tk.Others()) {
+					if shards.Acquire("a") {
+						shards.Release("a")
+					}
+					shed.Leave()
+				}
+				tk.Release()
+			}
+		})
+	}
+	wg.Wait()
+	for i := range l.stripes {
+		for _, b := range append(l.stripes[i].ring, l.stripes[i].others) {
+			if b.inFlight != 0 {
+				t.Errorf("%d requests of %q are in flight", b.inFlight, b.tenant)
+			}
+		}
+	}
+	if shed.InFlight() != 0 || shards.gates.Find("a").inside.Load() != 0 {
+		t.Error("not all is given back")
+	}
+}
+
 func TestNoAllocations(t *testing.T) {
 	l, err := NewTenants(Config{Rate: 1000, Burst: 50, Concurrent: 10})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,25 +18,35 @@ type clock struct{ at time.Time }
 func (c *clock) now() time.Time       { return c.at }
 func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
 
-// watched is a Watch over two shards that answered 400 other tenants ten times each.
+// watched is a Watch over two shards that answered 400 other tenants five times each.
 func watched(lambda bool) (*Watch, *clock, *[]Verdict) {
 	c := &clock{time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)}
 	var told []Verdict
 	w := New(Config{Now: c.now, Lambda: lambda, OnVerdict: func(v Verdict) { told = append(told, v) }})
-	for range 10 {
+	for range 5 {
 		others(w, "a", "b")
 	}
 	return w, c, &told
 }
 
+// otherNames are tenants.
+var otherNames = func() (names []string) {
+	for i := range 500 {
+		names = append(names, fmt.Sprint("other", i))
+	}
+	return names
+}()
+
 // others are answered by each of the shards: 400 tenants, none of which a shard counts together with bad.
 func others(w *Watch, shards ...string) {
-	for i, n := 0, 0; n < 400; i++ {
-		name := fmt.Sprint("other", i)
-		if slotOf(w.hash(name)) == slotOf(w.hash("bad")) {
+	bad, n := slotOf(w.hash("bad")), 0
+	for _, name := range otherNames {
+		if slotOf(w.hash(name)) == bad {
 			continue
 		}
-		n++
+		if n++; n > 400 {
+			return
+		}
 		for _, s := range shards {
 			w.Observe(name, s, false)
 		}
@@ -243,6 +254,7 @@ func TestChance(t *testing.T) {
 // that hit tenants by their share make hardly anybody a suspect, and nobody by a firm verdict.
 func TestRare(t *testing.T) {
 	const seed, attempts = 21, 400_000
+	shards := []string{"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"}
 	t.Logf("seed %d; %d attempts each", seed, attempts)
 	for _, failing := range []float64{0.001, 0.01, 0.2} {
 		for _, lambda := range []bool{false, true} {
@@ -258,7 +270,7 @@ func TestRare(t *testing.T) {
 			for range attempts {
 				c.pass(time.Duration(rng.ExpFloat64() * float64(20*time.Millisecond)))
 				tenant := int(200 * math.Pow(rng.Float64(), 3)) // the first of 200 has a sixth of the load
-				w.Observe(fmt.Sprint("t", tenant), fmt.Sprint("s", (tenant+rng.IntN(2))%8), rng.Float64() < failing)
+				w.Observe(otherNames[tenant], shards[(tenant+rng.IntN(2))%8], rng.Float64() < failing)
 			}
 			t.Logf("%.1f %% fail, lambda %v: %d verdicts, %d firm", 100*failing, lambda, verdicts, firm)
 			if firm > 0 || verdicts > attempts/20_000 {
@@ -362,6 +374,36 @@ func TestBounded(t *testing.T) {
 		w.Observe("other1", fmt.Sprint("shard", i), false)
 	}
 	w.Observe("other1", "beyond", true) // nobody remembers
+}
+
+// TestTogether lets the race detector see everything at once, and holds that every episode has its failures.
+func TestTogether(t *testing.T) {
+	w := New(Config{})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 1000 {
+				tenant, shard := fmt.Sprint("t", (i*7+g)%50), fmt.Sprint("s", i%3)
+				w.Observe(tenant, shard, (i+g)%11 == 0)
+				w.Suspect(tenant)
+				if i%100 == 0 {
+					w.Hold(tenant, time.Now().Add(time.Minute))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var all uint64
+	for i := range 3 {
+		s := w.shards.Find(fmt.Sprint("s", i))
+		all += s.all.Load()
+		if n := s.total(); n.failures < n.episodes || n.episodes == 0 {
+			t.Errorf("%+v", n)
+		}
+	}
+	if all != 8000 {
+		t.Errorf("%d attempts are counted", all)
+	}
 }
 
 func TestNoAllocations(t *testing.T) {
