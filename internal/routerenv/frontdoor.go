@@ -11,7 +11,7 @@ type FrontDoor struct {
 	DirectoryRegion string // CELLWALL_DIRECTORY_REGION: where that lies
 	HomeRegion      string // CELLWALL_DIRECTORY_HOME_REGION: where the directory is written
 	Home            string // CELLWALL_DIRECTORY_HOME: the table there, where the table that is read is a replica
-	// Cells are the ARNs of the cells' routers with their aliases, by cell. CELLWALL_CELLS: JSON.
+	// Cells are where the cells are, as REGION/ACCOUNT, by cell. CELLWALL_CELLS: JSON.
 	Cells       map[string]string
 	HashTenants bool // CELLWALL_HASH_TENANTS: "1", or not set
 }
@@ -35,7 +35,7 @@ func ParseFrontDoor(getenv func(string) string) (FrontDoor, error) {
 		p.fault("CELLWALL_DIRECTORY_HOME", "is %q, and the table that is read is in %s: want the table in the home region %s where that is another, or nothing", f.Home, f.DirectoryRegion, f.HomeRegion)
 	}
 	p.checked("CELLWALL_AUTH", &f.Auth, wantAuth)
-	p.json("CELLWALL_CELLS", &f.Cells, `an object such as {"eu-1":"arn:aws:lambda:eu-west-1:111111111111:function:orders-eu-1-router:live"}`)
+	p.json("CELLWALL_CELLS", &f.Cells, `an object such as {"eu-1":"eu-west-1/111111111111"}`)
 	if len(p.faults) > 0 {
 		return FrontDoor{}, errors.Join(p.faults...)
 	}

@@ -14,7 +14,7 @@ var doorVariables = map[string]string{
 	"CELLWALL_SERVICE": "orders", "CELLWALL_ROLE": "arn:aws:iam::111111111111:role/door",
 	"CELLWALL_AUTH":      `{"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id"}`,
 	"CELLWALL_DIRECTORY": "orders-directory", "CELLWALL_DIRECTORY_REGION": "eu-west-1", "CELLWALL_DIRECTORY_HOME_REGION": "eu-west-1",
-	"CELLWALL_CELLS": `{"eu-1":"arn:aws:lambda:eu-west-1:222222222222:function:orders-eu-1-router:live"}`,
+	"CELLWALL_CELLS": `{"eu-1":"eu-west-1/222222222222"}`,
 }
 
 func TestParseFrontDoor(t *testing.T) {
@@ -25,7 +25,7 @@ func TestParseFrontDoor(t *testing.T) {
 	want := FrontDoor{
 		Service: "orders", Role: "arn:aws:iam::111111111111:role/door", Directory: "orders-directory", DirectoryRegion: "eu-west-1", HomeRegion: "eu-west-1",
 		Auth:  Auth{Source: identity.SourceJWT, Issuer: "https://login.example.com/", Audience: "orders", Claim: "tenant_id"},
-		Cells: map[string]string{"eu-1": "arn:aws:lambda:eu-west-1:222222222222:function:orders-eu-1-router:live"},
+		Cells: map[string]string{"eu-1": "eu-west-1/222222222222"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

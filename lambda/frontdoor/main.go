@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -19,6 +20,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/shardlambda"
 	"cellwall.dev/cellwall/internal/adapter/tokenverify"
 	"cellwall.dev/cellwall/internal/dircache"
+	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routerenv"
@@ -63,7 +65,7 @@ func frontDoor(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) 
 	engine, err := routing.New(routing.Config{
 		Cells: true, Single: true, Entries: entries, Routes: []routing.Route{{Path: "/*", Via: routing.ViaCell}},
 		Transports: map[string]routing.Transport{
-			routing.ViaCell: shardlambda.NewCells(cells, func(cell string) string { return env.Cells[cell] }, env.Role),
+			routing.ViaCell: shardlambda.NewCells(cells, routers(env), env.Role),
 		},
 		Timeout: timeout, Observe: requests.Observe,
 	})
@@ -71,6 +73,19 @@ func frontDoor(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) 
 		return nil, err
 	}
 	return handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Log: log}), nil
+}
+
+// routers names the router of each cell by its ARN, "" for a cell that the fleet does not have.
+func routers(env routerenv.FrontDoor) func(cell string) string {
+	fleet := names.ForFleet(env.Service)
+	partition := strings.Split(env.Role+":::", ":")[1] // one fleet lives in one partition
+	return func(cell string) string {
+		region, account, ok := strings.Cut(env.Cells[cell], "/")
+		if !ok {
+			return ""
+		}
+		return "arn:" + partition + ":lambda:" + region + ":" + account + ":function:" + fleet.Cell(cell).RouterAlias()
+	}
 }
 
 func openEntries(settings aws.Config, env routerenv.FrontDoor) (*dircache.Cache, error) {

@@ -27,6 +27,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
+	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/snapshot"
 )
 
@@ -44,9 +45,6 @@ func Brief(o *kms.Options) {
 	o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts = tries })
 }
 
-// Purpose is what the encryption context says that the key is for.
-const Purpose = "snapshot"
-
 // Config names the keys, by ARN, id or alias, and whose snapshot it is.
 type Config struct {
 	Key, MACKey   string
@@ -54,7 +52,7 @@ type Config struct {
 }
 
 func (c Config) context() map[string]string {
-	return map[string]string{"service": c.Service, "cell": c.Cell, "purpose": Purpose}
+	return map[string]string{"service": c.Service, "cell": c.Cell, "purpose": names.SnapshotPurpose}
 }
 
 const algorithm = types.MacAlgorithmSpecHmacSha256

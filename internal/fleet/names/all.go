@@ -29,6 +29,7 @@ func (c Cell) All() []Named {
 		{"zone", c.Zone()},
 		{"log group", c.LogGroup("router")},
 		{"function", c.Keeper()},
+		{"role", c.KeeperRole()},
 		{"log group", c.LogGroup("keeper")},
 		{"key alias", c.SnapshotKey()},
 		{"key alias", c.SnapshotMAC()},

@@ -100,6 +100,9 @@ func (c Cell) RouterRole() string { return c.join("router-role") }
 // RouterAlias is the routing function with its alias, as Invoke takes it.
 func (c Cell) RouterAlias() string { return c.Router() + ":" + Alias }
 
+// KeeperRole is the keeper's role. At most 64 characters, as IAM wants.
+func (c Cell) KeeperRole() string { return c.join("keeper-role") }
+
 // Keeper is the function that writes the cell's snapshot.
 func (c Cell) Keeper() string { return c.join("keeper") }
 
@@ -108,6 +111,9 @@ func (c Cell) Keeper() string { return c.join("keeper") }
 func (c Cell) SnapshotBucket(account, region string) string {
 	return Short(c.join("0snap", account, region), maxBucket)
 }
+
+// SnapshotPurpose is what the snapshot's encryption context says that it is for.
+const SnapshotPurpose = "snapshot"
 
 // SnapshotObject is the key of the snapshot in that bucket.
 const SnapshotObject = "snapshot"

@@ -24,6 +24,7 @@ func TestGolden(t *testing.T) {
 		{"router role", c.RouterRole(), "orders-eu-1-router-role"},
 		{"router's alias", c.RouterAlias(), "orders-eu-1-router:live"},
 		{"keeper", c.Keeper(), "orders-eu-1-keeper"},
+		{"keeper role", c.KeeperRole(), "orders-eu-1-keeper-role"},
 		{"snapshot's bucket", c.SnapshotBucket("111111111111", "eu-west-1"), "orders-eu-1-0snap-111111111111-eu-west-1"},
 		{"snapshot's key", c.SnapshotKey(), "alias/orders-eu-1-snapshot"},
 		{"snapshot's MAC", c.SnapshotMAC(), "alias/orders-eu-1-snapshot-mac"},
