@@ -15,7 +15,7 @@ type Items interface {
 	// Held returns the epoch of the item that says that this shard holds the tenant, as of now. held is
 	// false when there is none.
 	Held(ctx context.Context, tenant string) (epoch uint64, held bool, err error)
-	// Get returns what the tenant has under the key, as of now.
+	// Get returns what the tenant has under the key, as of now. The value is the caller's.
 	Get(ctx context.Context, tenant, key string) (value []byte, found bool, err error)
 	// List returns the tenant's keys that begin with the prefix, in byte order. Those of idempotency
 	// records may be among them, those that say whom a shard holds are not.

@@ -84,7 +84,11 @@ func (f *tables) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...func
 	if !aws.ToBool(in.ConsistentRead) {
 		f.t.Error("a read that may be stale")
 	}
-	return &dynamodb.GetItemOutput{Item: maps.Clone(f.items[at(in.TableName, in.Key)])}, f.down
+	out := maps.Clone(f.items[at(in.TableName, in.Key)])
+	if b, ok := out["value"].(*types.AttributeValueMemberB); ok {
+		out["value"] = &types.AttributeValueMemberB{Value: bytes.Clone(b.Value)} // what is read is the reader's
+	}
+	return &dynamodb.GetItemOutput{Item: out}, f.down
 }
 
 func (f *tables) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
