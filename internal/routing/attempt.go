@@ -95,7 +95,7 @@ func (s *serving) send(ctx context.Context, call Call, req *Request) (a attempt)
 		return attempt{err: fmt.Errorf("shard answered with status %d", resp.Status)}
 	}
 	a = attempt{resp: resp}
-	if resp.Stream != nil && a.failed() {
+	if resp.Stream != nil && (a.failed() || a.wrong()) {
 		// It is passed on only if no other member answers, and those are asked when this one is done with.
 		if a.resp, err = Whole(resp); err != nil {
 			return attempt{err: err}
@@ -107,8 +107,8 @@ func (s *serving) send(ctx context.Context, call Call, req *Request) (a attempt)
 // result is what an attempt says of the shard. An attempt that ran out of its time is marked so.
 func (s *serving) result(ctx context.Context, w waiting, a *attempt) health.Result {
 	switch {
-	case a.err == nil && a.misdirected():
-		return health.Unknown // the directory was at fault
+	case a.err == nil && (a.misdirected() || a.wrong()):
+		return health.Unknown // the directory was at fault, or the request, perhaps
 	case a.err == nil && a.failed():
 		return health.Failed
 	case a.err == nil:
@@ -129,7 +129,7 @@ func (s *serving) result(ctx context.Context, w waiting, a *attempt) health.Resu
 }
 
 // failed says whether another member should be asked: no answer came, or the shard's service or load
-// balancer says that it cannot serve now. A 500 is an answer: it would be the same elsewhere.
+// balancer says that it cannot serve now.
 func (a attempt) failed() bool {
 	if a.err != nil {
 		return !errors.Is(a.err, ErrTooLarge)
@@ -140,6 +140,15 @@ func (a attempt) failed() bool {
 	}
 	return a.misdirected()
 }
+
+// wrong says whether the service met a fault of its own. That is an answer, and nobody knows whether it would be
+// the same elsewhere: the request may be what no member can do, or the shard what can do no request.
+func (a attempt) wrong() bool {
+	return a.err == nil && a.resp.Status == http.StatusInternalServerError && !isAnswerTooLarge(a.resp)
+}
+
+// answered says whether a member did what it was asked for, or said why not.
+func (a attempt) answered() bool { return a.err == nil && !a.failed() && !a.wrong() }
 
 // misdirected says whether the shard refused a tenant or an epoch that it does not hold.
 func (a attempt) misdirected() bool {

@@ -60,7 +60,13 @@ func TestFallback(t *testing.T) {
 		{"GET", "is slow behind", "answers", 200, 2, ""},
 		{"GET", "talks nonsense", "answers", 200, 2, ""},
 		{"GET", "hangs", "answers", 200, 2, ""},
-		{"GET", "is wrong", "answers", 500, 1, ""},
+		{"GET", "is wrong", "answers", 200, 2, ""},
+		{"GET", "is wrong", "is wrong", 500, 2, ""},
+		{"GET", "is wrong", "breaks", 500, 2, ""},
+		{"PUT", "is wrong", "throttles", 500, 2, ""},
+		{"PUT", "is wrong", "cannot", 500, 2, ""},
+		{"PUT", "is wrong", "does not hold", 500, 2, ""},
+		{"PUT", "breaks", "is wrong", 500, 2, ""},
 		{"GET", "refuses", "answers", 422, 1, ""},
 		{"GET", "says too much", "answers", 500, 1, ""},
 		{"GET", "breaks", "cannot", 503, 2, ""},
@@ -80,6 +86,8 @@ func TestFallback(t *testing.T) {
 		{"POST", "hangs", "answers", 504, 1, TypeMaybeDone},
 		{"POST", "talks nonsense", "answers", 502, 1, TypeMaybeDone},
 		{"POST", "cannot", "answers", 503, 1, ""},
+		{"POST", "is wrong", "answers", 500, 1, ""},
+		{"POST", "throttles", "is wrong", 500, 2, ""},
 		{"POST", "throttles", "answers", 200, 2, ""},
 		{"POST", "throttles", "breaks", 502, 2, TypeMaybeDone},
 		{"POST", "throttles", "throttles", 503, 2, "about:blank"},
@@ -165,6 +173,35 @@ func TestWhatHealthIsTold(t *testing.T) {
 			state := e.config.Health[ViaLambda].State("s01")
 			if state.Resting != rests[i] || state.InFlight != 0 {
 				t.Errorf("single %t: a shard that %s rests: %t; %d requests in flight", single, what, state.Resting, state.InFlight)
+			}
+		}
+	}
+}
+
+// TestAFaultIsTheShardsWhenAnotherHasNone: a shard that answers 500 to what the other member can do comes to rest; of
+// what nobody can do, no shard does.
+func TestAFaultIsTheShardsWhenAnotherHasNone(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+			if all || call.Shard == "s01" {
+				return &Response{Status: 500}, nil
+			}
+			return ok(""), nil
+		}))
+		c.Pick, c.Now = random(t), newClock().now
+		e := newEngine(t, c)
+		failed := 0
+		for range 50 {
+			if e.Serve(t.Context(), "acme", get("/x")).Status != 200 {
+				failed++
+			}
+		}
+		if want := map[bool]int{false: 0, true: 50}[all]; failed != want {
+			t.Errorf("all wrong %t: %d of 50 questions failed", all, failed)
+		}
+		for _, shard := range []string{"s01", "s02"} {
+			if got := e.config.Health[ViaLambda].State(shard); got.Resting != (!all && shard == "s01") || got.InFlight != 0 {
+				t.Errorf("all wrong %t: %s rests %t, %d in flight", all, shard, got.Resting, got.InFlight)
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (f *faults) Send(ctx context.Context, call Call, req *Request) (*Response, 
 	if stale {
 		return &Response{Status: 421}, nil
 	}
-	switch f.intN(14) {
+	switch f.intN(16) {
 	case 0:
 		return nil, fmt.Errorf("refused: %w", ErrNotSent)
 	case 1:
@@ -128,6 +128,12 @@ func (f *faults) Send(ctx context.Context, call Call, req *Request) (*Response, 
 		<-ctx.Done()
 		go f.execute(&r)
 		return nil, ctx.Err()
+	case 12: // it fails by a fault of its own, before the effect or after
+		possible()
+		if f.intN(2) == 0 {
+			f.execute(&r)
+		}
+		return &Response{Status: 500}, nil
 	}
 	possible()
 	return f.execute(&r), nil

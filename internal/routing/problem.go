@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -39,6 +40,11 @@ func AnswerTooLarge() *Response {
 // take. It would answer 502 with a page of its own that says nothing; this one does.
 func AnswerTooLargeForLoadBalancer() *Response {
 	return problemOf(TypeAnswerTooLarge, http.StatusBadGateway, "the answer is larger than the 1 MB that can be sent; the request was executed")
+}
+
+// isAnswerTooLarge says whether resp is what AnswerTooLarge returns.
+func isAnswerTooLarge(resp *Response) bool {
+	return resp.Header.Get("Content-Type") == "application/problem+json" && bytes.Contains(resp.Body, []byte(TypeAnswerTooLarge))
 }
 
 func problemOf(kind string, status int, detail string) *Response {

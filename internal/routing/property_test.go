@@ -200,7 +200,7 @@ func TestRepeatedOnlyIfSafe(t *testing.T) {
 				if !safe && !harmless {
 					t.Fatalf("%s was repeated after a shard that %s", method, f.name)
 				}
-				if f.resp != nil && slices.Contains([]int{200, 500, 422}, f.resp.Status) || errors.Is(f.err, ErrTooLarge) {
+				if f.resp != nil && (f.resp.Status == 200 || f.resp.Status == 422 || f.name == "says too much") || errors.Is(f.err, ErrTooLarge) {
 					t.Fatalf("repeated after a shard that %s", f.name)
 				}
 			}

@@ -98,4 +98,6 @@ func (s *serving) setRepeatable() error {
 }
 
 // again says whether after this attempt the request may be sent once more, as far as its effect goes.
-func (s *serving) again(a attempt) bool { return a.failed() && (s.repeatable || a.noEffect()) }
+func (s *serving) again(a attempt) bool {
+	return a.failed() && (s.repeatable || a.noEffect()) || a.wrong() && s.repeatable
+}

@@ -23,7 +23,7 @@
 //  4. RepeatedOnlyIfSafe: a request is sent once more only if its method is idempotent (RFC 9110, section 9.2.2)
 //     and its way no queue; if all sendings before provably had no effect; or if it carries an Idempotency-Key
 //     and the service keeps its record with the effect (Config.IdempotencyKeys), and its way is no queue. An
-//     answer other than 421, 502, 503 and 504 is final.
+//     answer other than 421, 500, 502, 503 and 504 is final, and 500 is where one of the first does not hold.
 //  5. KeyedOnce: given such a record, a request with an Idempotency-Key takes effect once at most, whatever
 //     becomes of answers, shards and time, and however often its client repeats it.
 //  6. BoundedRepeats: by one entry, each member is sent a request once at most. With Config.Single there is one

@@ -73,6 +73,8 @@ func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
 		return refusal
 	}
 	last := attempt{err: errFull}
+	var wrong attempt // the last that was
+	var wrongAt string
 	repeating, followed := false, false
 	for len(order) > 0 {
 		shard := order[0]
@@ -87,6 +89,12 @@ func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
 		last = s.attempt(ctx, entry, shard, s.share(len(order)))
 		if repeating {
 			s.spent()
+		}
+		if wrongAt != "" && last.answered() {
+			s.blame(wrongAt)
+		}
+		if last.wrong() {
+			wrong, wrongAt = last, shard
 		}
 		if !s.again(last) || ctx.Err() != nil || s.left() <= 0 {
 			break
@@ -106,7 +114,17 @@ func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
 		}
 		repeating = true
 	}
+	if wrongAt != "" && last.failed() {
+		return s.answer(wrong) // the service's own word, where the others have none
+	}
 	return s.answer(last)
+}
+
+// blame counts a failure of a shard that answered with a fault of its own what another member could do. Without
+// that proof, one tenant's request that nobody can do would make every shard of its subset look ill.
+func (s *serving) blame(shard string) {
+	s.health().Begin(shard)
+	s.health().End(shard, health.Failed, 0)
 }
 
 // order returns the members of the entry's subset, at least one, in the order in which to ask them. With state
