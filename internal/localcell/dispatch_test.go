@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,13 @@ func TestJobs(t *testing.T) {
 	job := routing.Job{ID: "astray", Tenant: "acme", Epoch: 1, Shard: elsewhere, Method: "POST", Path: "/jobs/astray", Body: []byte("found")}
 	c.jobFor(queues, shardQueue("eu-1", elsewhere), job)
 	done("astray", "found")
+
+	// From a shard to another tenant, wherever that one lives.
+	answer := c.wants(http.StatusAccepted, token, "POST", "/messages/globex", "hello")
+	eventually(t, "the message is there: "+answer, func() bool {
+		_, list := c.ask(c.token("globex"), "GET", "/inbox", "")
+		return strings.TrimSpace(list) != "[]" && strings.HasPrefix(list, "[")
+	})
 
 	// A job of nobody, and what is no job, are given up after the deliveries that the fleet allows.
 	job.ID, job.Tenant = "nobodys", "stranger"

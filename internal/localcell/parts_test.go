@@ -263,6 +263,7 @@ func TestStoreSecretsHaveTheirScope(t *testing.T) {
 		{"POST", "/v1/directory/changes", `{"after":"","limit":1}`, "ro"},
 		{"POST", "/v1/holds/release", `{"cell":"eu-1","shard":"s01","holdings":[{"tenant":"acme","epoch":1}]}`, "o"},
 		{"POST", "/v1/queues/send", `{"queue":"q","id":"1","group":"g"}`, "ro"},
+		{"POST", "/v1/dispatch/eu-1", `{"id":"1","tenant":"a","epoch":1,"method":"POST","path":"/x"}`, "wo"},
 		{"POST", "/v1/queues/stats", `{"queue":"q"}`, "ro"},
 		{"POST", "/v1/holds/holdings", `{"cell":"eu-1","shard":"s01","limit":1}`, "o"},
 	} {

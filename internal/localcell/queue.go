@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 
@@ -43,6 +44,30 @@ func (t *queueTransport) Send(ctx context.Context, call routing.Call, req *routi
 	return &routing.Response{
 		Status: http.StatusAccepted, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
 	}, nil
+}
+
+// dispatchHandler takes jobs into a cell's dispatch queue.
+func dispatchHandler(queues *jobqueue.Queues) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, routing.MaxJob))
+		var job routing.Job
+		if err == nil {
+			job, err = routing.ParseJob(message)
+		}
+		if err != nil {
+			loopback.Fail(w, http.StatusBadRequest, err)
+			return
+		}
+		tenant, err := routing.DecodeTenant(job.Tenant)
+		if err == nil {
+			err = queues.Send(r.Context(), dispatchQueue(r.PathValue("cell")), jobqueue.Message{ID: job.ID, Group: names.Tenant(tenant), Body: message})
+		}
+		if err != nil {
+			loopback.Fail(w, http.StatusServiceUnavailable, err)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
 }
 
 // unsent says of a failed request whether the store may have acted on it.

@@ -99,13 +99,15 @@ func directoryHandler(home directory.Home, secrets storeSecrets) http.Handler {
 }
 
 // storeHandler lets the operator do everything, the router use the queues, and workers use the tenants' state as
-// far as their shards hold them. Whom a shard holds is not theirs to write.
+// far as their shards hold them, and send jobs to where the router takes them from. Whom a shard holds is not
+// theirs to write.
 func storeHandler(items *boltitems.Items, queues *jobqueue.Queues, secrets storeSecrets) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/holds/", loopback.Require(httpdir.HoldsHandler(items.Holds()), secrets.Operator))
 	state := loopback.Require(handler.UntilDeadline(itemhttp.Handler(items)), secrets.Workers, secrets.Operator)
 	mux.Handle("/v1/items", state)
 	mux.Handle("/v1/items/", state)
+	mux.Handle("POST /v1/dispatch/{cell}", loopback.Require(dispatchHandler(queues), secrets.Workers, secrets.Operator))
 	mux.Handle("/v1/queues/", loopback.By(map[string]http.Handler{
 		secrets.Operator: jobqueue.Handler(queues),
 		secrets.Router:   jobqueue.Handler(queues), // it sends, and takes what is to be placed again

@@ -162,6 +162,7 @@ func (s *supervisor) workerCommand(d *door) *exec.Cmd {
 	cmd.Env = append(os.Environ(),
 		"PORT="+strconv.Itoa(port), "CELLWALL_BIND=127.0.0.1", "CELLWALL_SHARD="+d.shard, "CELLWALL_CELL="+d.cell.plan.Cell,
 		"CELLWALL_TABLE=", "CELLWALL_STORE_URL="+s.running.Store, "CELLWALL_STORE_TOKEN="+s.store.Workers,
+		"CELLWALL_DISPATCH_URL="+s.running.Store+"/v1/dispatch/"+d.cell.plan.Cell,
 		"CELLWALL_ROUTER_SECRET="+d.cell.secret, "CELLWALL_SAMPLE_POISON=1")
 	return cmd
 }

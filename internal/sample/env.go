@@ -35,6 +35,7 @@ type Parts struct {
 //	CELLWALL_ROUTER_SECRET   what the router must send in cellwall-secret; unset: the network decides
 //	CELLWALL_DISPATCH_QUEUE  name of the cell's SQS queue from which the router places jobs; unset: a job of a
 //	                         tenant that is not here fails, and messages are refused
+//	CELLWALL_DISPATCH_URL    or where a store takes such jobs by POST, with CELLWALL_STORE_TOKEN
 //	CELLWALL_DEAD_QUEUE      name of the SQS queue for jobs that find no shard; unset: they fail
 //	CELLWALL_SAMPLE_POISON   1: POST /poison ends the process
 //
@@ -55,6 +56,14 @@ func FromEnvironment(ctx context.Context, getenv func(string) string) (*Parts, e
 			}
 			// The client's own repetitions are welcome: a job that is there twice takes effect once.
 			*to = shardqueue.NewJobs(sqs.NewFromConfig(aws), queue).Put
+		}
+	}
+	if url := getenv("CELLWALL_DISPATCH_URL"); url != "" {
+		if p.Dispatch != nil {
+			return nil, errors.New("CELLWALL_DISPATCH_QUEUE and CELLWALL_DISPATCH_URL are both set: keep one")
+		}
+		if p.Dispatch, err = dispatchTo(url, getenv("CELLWALL_STORE_TOKEN")); err != nil {
+			return nil, err
 		}
 	}
 	c := Config{Items: items, Shard: getenv("CELLWALL_SHARD"), Secret: getenv("CELLWALL_ROUTER_SECRET"), Dispatch: p.Dispatch}
