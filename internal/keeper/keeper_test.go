@@ -374,8 +374,9 @@ func TestKeysFit(t *testing.T) {
 	w = newWorld(t)
 	old := w.topology(2, "gone")
 	old.Retired = true
+	old.Shards = append(old.Shards, directory.Shard{ID: "s09", Weight: 1, State: directory.InUse})
 	w.tops = append(w.tops, old)
-	if s, out := w.write(Options{}); out.Err() != nil || len(s.Keys) != 1 || len(s.Topologies) != 2 {
+	if s, out := w.write(Options{}); out.Err() != nil || len(s.Keys) != 1 || len(s.Topologies) != 2 || len(s.Health) != 2 {
 		t.Errorf("retired: %+v, %v", s, out.Err())
 	}
 }

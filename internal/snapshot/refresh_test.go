@@ -142,6 +142,26 @@ func TestClocksAreSet(t *testing.T) {
 	})
 }
 
+// What is held is replaced by what is newer, though the keeper's clock has fallen behind; only a start wants a
+// young one.
+func TestAgeIsForStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 1, time.Now())))
+		r, h, _ := refresher(t, o, &ring)
+		if err := r.Start(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 2, time.Now().Add(-MaxAge-time.Hour))))
+		go r.Run(t.Context())
+		time.Sleep(2 * Interval)
+		synctest.Wait()
+		if h.Generation() != 2 {
+			t.Errorf("generation %d is held", h.Generation())
+		}
+	})
+}
+
 func TestBesideTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &object{}

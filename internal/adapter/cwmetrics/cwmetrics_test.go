@@ -121,6 +121,24 @@ func TestMetricsThatFail(t *testing.T) {
 	}
 }
 
+// parted answers one metric in two parts, the latest value first.
+type parted struct{}
+
+func (parted) GetMetricData(_ context.Context, in *cloudwatch.GetMetricDataInput, _ ...func(*cloudwatch.Options)) (*cloudwatch.GetMetricDataOutput, error) {
+	r := types.MetricDataResult{Id: in.MetricDataQueries[0].Id, Values: []float64{9}, StatusCode: types.StatusCodePartialData}
+	if in.NextToken != nil {
+		r.Values, r.StatusCode = []float64{1}, types.StatusCodeComplete
+		return &cloudwatch.GetMetricDataOutput{MetricDataResults: []types.MetricDataResult{r}}, nil
+	}
+	return &cloudwatch.GetMetricDataOutput{MetricDataResults: []types.MetricDataResult{r}, NextToken: aws.String("more")}, nil
+}
+
+func TestTheLatestCounts(t *testing.T) {
+	if rates, err := metrics(parted{}).Throttles(t.Context(), []string{"s01"}); err != nil || rates["s01"] != 9 {
+		t.Errorf("%v, %v", rates, err)
+	}
+}
+
 type endless struct{}
 
 func (endless) GetMetricData(context.Context, *cloudwatch.GetMetricDataInput, ...func(*cloudwatch.Options)) (*cloudwatch.GetMetricDataOutput, error) {

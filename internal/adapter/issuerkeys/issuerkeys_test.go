@@ -24,6 +24,8 @@ func newIssuer(t *testing.T) *issuer {
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
 			i.discovery(w)
+		case "/elsewhere/.well-known/openid-configuration":
+			fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, i.URL, i.URL+"/keys")
 		case "/keys":
 			i.keys(w)
 		default:
@@ -66,13 +68,16 @@ func TestJWKSRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	good, goodKeys := i.discovery, i.keys
-	large := `{"keys":[{"kty":"RSA","kid":"` + strings.Repeat("a", maxDocument) + `"}]}`
+	large := `{"keys":[{"kty":"RSA","kid":"a"}]}` + strings.Repeat(" ", maxDocument)
 	for what, c := range map[string]struct{ discovery, keys func(http.ResponseWriter) }{
 		"another issuer":     {answer(`{"issuer":"https://evil.example.com","jwks_uri":"` + i.URL + `/keys"}`), goodKeys},
 		"no address of keys": {answer(`{"issuer":"` + i.URL + `"}`), goodKeys},
 		"a file":             {answer(`{"issuer":"` + i.URL + `","jwks_uri":"file:///etc/passwd"}`), goodKeys},
 		"no JSON":            {answer(`<html>`), goodKeys},
-		"a redirect":         {func(w http.ResponseWriter) { w.Header().Set("Location", i.URL); w.WriteHeader(http.StatusFound) }, goodKeys},
+		"a redirect": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", i.URL+"/elsewhere/.well-known/openid-configuration")
+			w.WriteHeader(http.StatusFound)
+		}, goodKeys},
 		"an error":           {good, func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }},
 		"no keys":            {good, answer(`{"keys":[]}`)},
 		"nothing":            {good, answer(`{}`)},
