@@ -92,8 +92,8 @@ type event struct {
 	Path            string              `json:"path"`
 	Headers         map[string]string   `json:"headers"`
 	MultiHeaders    map[string][]string `json:"multiValueHeaders"`
-	Query           parameters          `json:"queryStringParameters"`
-	MultiQuery      parameters          `json:"multiValueQueryStringParameters"`
+	Query           json.RawMessage     `json:"queryStringParameters"` // read where there is no raw query
+	MultiQuery      json.RawMessage     `json:"multiValueQueryStringParameters"`
 	RequestContext  requestContext      `json:"requestContext"`
 	Body            string              `json:"body"`
 	IsBase64Encoded bool                `json:"isBase64Encoded"`
@@ -143,17 +143,12 @@ func (e *event) kind() (Kind, error) {
 }
 
 func (e *event) request(kind Kind) (routing.Request, error) {
-	method, path, query := e.Method, e.Path, e.RawQueryString
-	switch kind {
-	case HTTPAPI, FunctionURL:
+	method, path := e.Method, e.Path
+	if kind == HTTPAPI || kind == FunctionURL {
 		path = e.RawPath
 		if e.RequestContext.HTTP != nil {
 			method = e.RequestContext.HTTP.Method
 		}
-	case REST:
-		query = e.query().encoded()
-	case ALB, ALBMulti:
-		query = e.query().asSent()
 	}
 	// An HTTP API decodes the path in both formats, despite the name of the field; the others do not.
 	if decoded := kind == HTTPAPI || e.Version == version1; decoded {
@@ -167,6 +162,10 @@ func (e *event) request(kind Kind) (routing.Request, error) {
 	case !strings.HasPrefix(path, "/"):
 		return routing.Request{}, errors.New("it has no path that begins with /")
 	}
+	query, err := e.query(kind)
+	if err != nil {
+		return routing.Request{}, err
+	}
 	body, err := decodeBody(e.Body, e.IsBase64Encoded)
 	if err != nil {
 		return routing.Request{}, err
@@ -174,12 +173,23 @@ func (e *event) request(kind Kind) (routing.Request, error) {
 	return routing.Request{Method: method, Path: path, RawQuery: query, Header: e.header(), Body: body}, nil
 }
 
-// query is the parameters of a format that has no raw query.
-func (e *event) query() parameters {
-	if e.MultiQuery != nil {
-		return e.MultiQuery
+// query is the raw query, put together where the format has none.
+func (e *event) query(kind Kind) (string, error) {
+	if kind == HTTPAPI || kind == FunctionURL {
+		return e.RawQueryString, nil
 	}
-	return e.Query
+	text := e.MultiQuery
+	if len(text) == 0 || string(text) == "null" {
+		text = e.Query
+	}
+	p, err := readParameters(text)
+	if err != nil {
+		return "", err
+	}
+	if kind == REST {
+		return p.encoded(), nil
+	}
+	return p.asSent(), nil
 }
 
 // header is the request's headers; several values stay several where the sender kept them. A host without a name,

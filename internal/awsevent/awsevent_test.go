@@ -249,8 +249,8 @@ func TestRefuses(t *testing.T) {
 		`{"httpMethod":"GET","path":"","requestContext":{}}`:                                                           REST,
 		`{"httpMethod":"","path":"/","requestContext":{"elb":{}}}`:                                                     ALB,
 		`{"httpMethod":"OPTIONS","path":"*","multiValueHeaders":{},"requestContext":{"elb":{}}}`:                       ALBMulti,
-		`{"httpMethod":"GET","path":"/","queryStringParameters":{"a":{}},"requestContext":{"elb":{}}}`:                 0,
-		`{"httpMethod":"GET","path":"/","queryStringParameters":"a=b","requestContext":{"elb":{}}}`:                    0,
+		`{"httpMethod":"GET","path":"/","queryStringParameters":{"a":{}},"requestContext":{"elb":{}}}`:                 ALB,
+		`{"httpMethod":"GET","path":"/","queryStringParameters":"a=b","requestContext":{"elb":{}}}`:                    ALB,
 		`{"type":"REQUEST","methodArn":"x","httpMethod":"GET","path":"/","requestContext":{}}`:                         0,
 		strings.Repeat(`{"requestContext":`, 20000) + `{}` + strings.Repeat(`}`, 20000):                                0,
 	} {

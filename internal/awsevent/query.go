@@ -3,6 +3,7 @@ package awsevent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -14,30 +15,29 @@ type parameters []parameter
 
 type parameter struct{ key, value string }
 
-// UnmarshalJSON reads an object of strings or of lists of strings.
-func (p *parameters) UnmarshalJSON(text []byte) error {
+// readParameters reads an object of strings or of lists of strings; null, or nothing at all, has none. The text is
+// valid JSON.
+func readParameters(text json.RawMessage) (parameters, error) {
+	if len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	if text[0] != '{' {
+		return nil, errors.New("its query parameters are no object")
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
-	open, err := dec.Token()
-	if err != nil {
-		return err
+	if _, err := dec.Token(); err != nil {
+		return nil, err
 	}
-	if open == nil {
-		*p = nil
-		return nil
-	}
-	if open != json.Delim('{') {
-		return fmt.Errorf("query parameters are %v: want an object", open)
-	}
-	out := parameters{}
+	var out parameters
 	for dec.More() {
 		token, err := dec.Token()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		key, _ := token.(string) // the decoder accepts nothing else here
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return err
+			return nil, err
 		}
 		var values []string
 		if value[0] != '[' {
@@ -47,14 +47,13 @@ func (p *parameters) UnmarshalJSON(text []byte) error {
 			err = json.Unmarshal(value, &values)
 		}
 		if err != nil {
-			return fmt.Errorf("query parameter %q: %w", key, err)
+			return nil, fmt.Errorf("its query parameter %q: %w", key, err)
 		}
 		for _, v := range values {
 			out = append(out, parameter{key, v})
 		}
 	}
-	*p = out
-	return nil
+	return out, nil
 }
 
 // encoded writes parameters that the sender decoded. A space becomes %20, which every reader takes for a space.
