@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -17,6 +18,9 @@ const (
 	HeaderShard  = "Cellwall-Shard"  // the shard that is meant
 	HeaderJob    = "Cellwall-Job"    // the job that the request is, when it comes from a queue
 	HeaderFrom   = "Cellwall-From"   // the tenant that sent the job, percent-encoded, when a tenant did
+	// HeaderDeadline is when whoever asks stops waiting, in Unix milliseconds. What is done later may be
+	// done in vain, and is refused.
+	HeaderDeadline = "Cellwall-Deadline"
 	// HeaderSecret proves, where a network does not, that a request comes from the router.
 	HeaderSecret = "Cellwall-Secret"
 )
@@ -63,6 +67,16 @@ func parseCall(h http.Header) (c call, err error) {
 		}
 	}
 	return c, nil
+}
+
+// parseDeadline reads when the router stops waiting; the zero time when it does not say.
+func parseDeadline(h http.Header) (deadline time.Time, ok bool) {
+	all := h.Values(HeaderDeadline)
+	if len(all) == 0 {
+		return time.Time{}, true
+	}
+	millis, err := strconv.ParseInt(all[0], 10, 64)
+	return time.UnixMilli(millis), err == nil && len(all) == 1
 }
 
 // shows says whether the request shows the secret, in a time that tells nothing about it.

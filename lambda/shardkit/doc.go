@@ -92,6 +92,8 @@
 //     Name back.
 //  12. Parsed: what Encode writes ParseJob reads as the same job, and what ParseJob takes Encode writes.
 //  13. Bounded: no job is dispatched more than MaxDispatches times.
+//  14. InTime: a request that comes after its deadline reaches neither the store nor the service, and the
+//     context of one that is under way ends then.
 //
 // A service without a store in which its shards' items could be kept cannot ask: give it a Memory that
 // holds everybody, and know that nothing is checked.

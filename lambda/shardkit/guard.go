@@ -56,13 +56,27 @@ func NewGuard(c Config) (*Guard, error) {
 }
 
 // Wrap returns a handler that asks next for what is this shard's business, with the tenant in the
-// request's context, and refuses the rest: 403 what the router did not send, 401 what names no tenant,
-// 421 what is another shard's or out of date, 503 when the store does not say.
+// request's context, and refuses the rest: 504 what comes after its deadline, 403 what the router did not
+// send, 401 what names no tenant, 421 what is another shard's or out of date, 503 when the store does not say.
+// The request's context ends at the deadline, when the router asks elsewhere.
 //
 // A request with an idempotency key that took effect before is answered as it was then, without asking next;
 // 422 when the key was another request's, 409 with Retry-After while this process is at it.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		deadline, ok := parseDeadline(r.Header)
+		switch {
+		case !ok:
+			refuse(w, http.StatusBadRequest, "the deadline could not be read; nothing was done")
+			return
+		case !deadline.IsZero() && !g.c.Now().Before(deadline):
+			refuse(w, http.StatusGatewayTimeout, "the request came after its deadline; nothing was done")
+			return
+		case !deadline.IsZero():
+			ctx, cancel := context.WithDeadline(r.Context(), deadline)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
 		if g.c.Secret != "" && !shows(r.Header, g.c.Secret) {
 			refuse(w, http.StatusForbidden, "only the router may ask")
 			return

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -100,6 +102,43 @@ func TestRouterOnly(t *testing.T) {
 	}
 }
 
+// TestInTime: by the bubble's clock, what comes too late is not begun, and what is begun ends in time.
+func TestInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := holding("acme")
+		h := guarded(t, shardkit.Config{Items: m}, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			if err := shardkit.From(r.Context()).Commit(r.Context(), w, ok, shardkit.Write{Key: r.Header.Get(shardkit.HeaderDeadline)}); err != nil {
+				shardkit.Fail(w, err)
+			}
+		})
+		at := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).UnixMilli()) }
+		for name, c := range map[string]struct {
+			header func() string
+			status int
+		}{
+			"in time":   {func() string { return at(2 * time.Second) }, 200},
+			"over":      {func() string { return at(0) }, 504},
+			"long over": {func() string { return "1" }, 504},
+			"meanwhile": {func() string { return at(time.Second / 2) }, 503},
+			"no number": {func() string { return "soon" }, 400},
+			"too large": {func() string { return "9223372036854775808" }, 400},
+		} {
+			before, _ := m.List(t.Context(), "acme", "")
+			got := status(h, sent(shardkit.HeaderDeadline, c.header()))
+			after, _ := m.List(t.Context(), "acme", "")
+			if got != c.status || (len(after) > len(before)) != (got == 200) {
+				t.Errorf("%s: answered %d, want %d; written %q", name, got, c.status, after)
+			}
+		}
+		twice := sent(shardkit.HeaderDeadline, at(time.Minute))
+		twice.Header.Add(shardkit.HeaderDeadline, at(time.Minute))
+		if got := status(h, twice); got != 400 {
+			t.Errorf("two deadlines: answered %d", got)
+		}
+	})
+}
+
 // TestHeldBefore: the service is not even asked, and so reads nothing either. What becomes of a change between
 // the question and a write is package shardkittest's.
 func TestHeldBefore(t *testing.T) {
@@ -123,7 +162,7 @@ func TestHeldBefore(t *testing.T) {
 
 // TestHeadersAreTheRouters: both sides spell the headers alike, and agree on which tenants there are.
 func TestHeadersAreTheRouters(t *testing.T) {
-	if shardkit.HeaderTenant != routing.HeaderTenant || shardkit.HeaderEpoch != routing.HeaderEpoch || shardkit.HeaderShard != routing.HeaderShard {
+	if shardkit.HeaderTenant != routing.HeaderTenant || shardkit.HeaderEpoch != routing.HeaderEpoch || shardkit.HeaderShard != routing.HeaderShard || shardkit.HeaderDeadline != routing.HeaderDeadline {
 		t.Error("a header has another name")
 	}
 	for _, k := range []directory.Key{directory.HoldingKey("acme"), directory.SharedHoldingKey("acme", "s01")} {

@@ -203,10 +203,6 @@ func (j Job) Request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// HeaderDeadline is when whoever asks stops waiting, in Unix milliseconds. What is done later may be done in
-// vain, and is to be refused.
-const HeaderDeadline = "Cellwall-Deadline"
-
 // Headers that pass through unchanged.
 const (
 	headerRequestID   = "X-Request-Id"

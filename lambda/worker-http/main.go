@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/sample"
 )
 
@@ -28,5 +27,5 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return sample.Serve(ctx, os.Getenv, handler.UntilDeadline(p.Service), func(addr net.Addr) { slog.Info("worker listens", "address", addr.String()) })
+	return sample.Serve(ctx, os.Getenv, p.Service, func(addr net.Addr) { slog.Info("worker listens", "address", addr.String()) })
 }

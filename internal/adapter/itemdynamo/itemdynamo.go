@@ -1,7 +1,8 @@
 // Package itemdynamo keeps the tenants' state, and reads whom a shard holds, in DynamoDB tables whose keys
 // are the strings pk and sk.
 //
-// A write costs a transaction: twice the write units of its items, and two for the condition. DynamoDB
+// A write costs a transaction: twice the write units of its items, and two for the condition. An idempotency record
+// is one of the items, of the answer's size, and looking for it first is a consistent read. DynamoDB
 // lets two transactions at a time on one item wait for each other by refusing one of them, so that the
 // writes of one tenant on one shard take effect one after the other; what was refused for that alone is
 // tried again.
