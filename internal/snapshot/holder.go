@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 // is shared and must not be changed.
 type Holder struct {
 	cell    string
-	mu      sync.Mutex // of Take
 	current atomic.Pointer[Snapshot]
 }
 
@@ -27,13 +25,15 @@ func (h *Holder) Take(s *Snapshot) error {
 	if s.Cell != h.cell {
 		return fmt.Errorf("take the snapshot of cell %q: %w: it is of %q", h.cell, ErrCell, s.Cell)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if held := h.Generation(); s.Generation <= held {
-		return fmt.Errorf("take snapshot %d of cell %q: %w: that is %d", s.Generation, h.cell, ErrOlder, held)
+	for {
+		held := h.current.Load()
+		if held != nil && s.Generation <= held.Generation {
+			return fmt.Errorf("take snapshot %d of cell %q: %w: that is %d", s.Generation, h.cell, ErrOlder, held.Generation)
+		}
+		if h.current.CompareAndSwap(held, s) {
+			return nil
+		}
 	}
-	h.current.Store(s)
-	return nil
 }
 
 // Snapshot is the current snapshot, nil when there is none.
