@@ -91,6 +91,8 @@ var attempts = []attempt{
 	{name: "a proxy for the shard", client: header("Proxy", "http://forged:1")},
 	{name: "cookies", client: header("Cookie", "tenant_id=beta; cellwall-tenant=beta; shard=s05")},
 	{name: "the query", client: awseventtest.Client{Method: "GET", Path: "/orders/1", Query: "tenant_id=beta&cellwall-tenant=beta&shard=s05&access_token=x"}},
+	{name: "a request line with a host of its own", only: "HTTP, verified", client: at("http://s05.orders/orders/1")},
+	{name: "a request line with a host and another's path", only: "HTTP, verified", client: at("http://s05.orders/tenants/beta"), want: 403},
 	// A front door's headers.
 	{name: "a front door's token without proof", client: header()},
 	{name: "a front door's secret, guessed", client: header("Cellwall-Secret", doorSecret+"x")},

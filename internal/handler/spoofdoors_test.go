@@ -100,12 +100,12 @@ const (
 // inside is what no client may read in an answer.
 var inside = []string{"s01", "s02", "s03", "s04", "s05", "s06", "s07", "s08", "eu-1", "us-1", "beta", "elsewhere", "internal", "10.0.", "goroutine"}
 
+// issuerKey is one for all tests, as making it takes long.
+var issuerKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := good(issuerKey())(t)
 	s := &stage{key: key, answer: func(call routing.Call) (*routing.Response, error) {
 		// A service that says more than it should, in headers.
 		return &routing.Response{Status: 200, Header: http.Header{
