@@ -21,12 +21,19 @@ func buildCore(core awscdk.Stack, p *plan) {
 		store := newTable(core, "Store", p.names.Store())
 		awscdk.Tags_Of(store).Add(str(names.TagRole), str("cell-store"), nil)
 	}
-	newAPI(core, p, newRouter(core, p, n, newPlacementKey(core, p)))
+	key, snapshots := newPlacementKey(core, p), newSnapshots(core, p)
+	newKeeper(core, p, key, snapshots)
+	router := newRouter(core, p, n, key, snapshots)
+	if p.fleet.Shard.Queue != nil {
+		newDispatch(core, p, router)
+	}
+	newAPI(core, api{
+		name: p.names.API(), about: "Ingress of cell " + p.cell.Name + " of " + p.fleet.Service, auth: p.fleet.Auth, function: router})
 	createStateLast(core)
 }
 
 // newPlacementKey is the secret that turns tenants into subsets. It is generated in AWS and seen by
-// the router alone: {"1": "<64 hexadecimal digits>"}, version to key. Losing it would move every
+// the router and the keeper alone: {"1": "<64 hexadecimal digits>"}, version to key. Losing it would move every
 // tenant, so secret and encryption key stay when the stack goes. They do not stay when the stack's
 // first deployment fails: the next one could not create a secret of the same name.
 func newPlacementKey(core awscdk.Stack, p *plan) awssecretsmanager.Secret {

@@ -1,7 +1,6 @@
 package stamp
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,38 +20,39 @@ const firstKeyVersion = "1"
 // routerEnvironment is what the router is told. lambda/router reads exactly these. How the cell places its
 // tenants it reads beside the directory, so that no shard stands here and none more changes it.
 func (p *plan) routerEnvironment() (map[string]string, error) {
-	type route struct {
-		Path    string `json:"path"`
-		Via     string `json:"via"`
-		Fanout  bool   `json:"fanout,omitempty"`
-		Timeout string `json:"timeout,omitempty"`
-	}
-	routes := make([]route, len(p.fleet.Routes))
-	for i, r := range p.fleet.Routes {
-		routes[i] = route{Path: r.Path, Via: r.Via, Fanout: r.Fanout}
-		if r.Timeout > 0 {
-			routes[i].Timeout = r.Timeout.String()
-		}
-	}
-	text, err := json.Marshal(routes)
+	routes, err := routesText(p.fleet)
 	if err != nil {
-		return nil, fmt.Errorf("CELLWALL_ROUTES cannot be written: %w", err)
+		return nil, err
+	}
+	var doors []string
+	for _, region := range p.fleet.FrontDoors() {
+		doors = append(doors, frontDoorRoleARN(p.fleet, region))
+	}
+	auth, err := authText(p.fleet, doors)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := rulesText(p.fleet)
+	if err != nil {
+		return nil, err
 	}
 	env := map[string]string{
 		"CELLWALL_SERVICE":               p.fleet.Service,
 		"CELLWALL_CELL":                  p.cell.Name,
-		"CELLWALL_TENANT_CLAIM":          p.fleet.Auth.Claim,
+		"CELLWALL_AUTH":                  auth,
+		"CELLWALL_RULES":                 rules,
+		"CELLWALL_SNAPSHOT_BUCKET":       p.names.SnapshotBucket(p.cell.Account, p.cell.Region),
 		"CELLWALL_KEY_SECRET":            p.names.PlacementKey(),
 		"CELLWALL_DIRECTORY":             directoryARN(p.fleet, p.directoryRegion()),
 		"CELLWALL_DIRECTORY_REGION":      p.directoryRegion(),
 		"CELLWALL_DIRECTORY_HOME_REGION": p.fleet.Directory.Region,
-		"CELLWALL_ROUTES":                string(text),
+		"CELLWALL_ROUTES":                routes,
 	}
 	if asksHome(p.fleet, p.cell) {
 		env["CELLWALL_DIRECTORY_HOME"] = directoryARN(p.fleet, p.fleet.Directory.Region)
 	}
 	if n := environmentSize(env); n > environmentLimit {
-		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten the routes, or write fewer", n, environmentLimit)
+		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten the routes or auth.principals, or write fewer", n, environmentLimit)
 	}
 	return env, nil
 }
@@ -63,6 +63,9 @@ func (p *plan) shardEnvironment(s names.Shard, id string) map[string]string {
 		"CELLWALL_SERVICE": p.fleet.Service,
 		"CELLWALL_CELL":    p.cell.Name,
 		"CELLWALL_SHARD":   id,
+	}
+	if p.fleet.Shard.Queue != nil {
+		env["CELLWALL_DISPATCH_QUEUE"], env["CELLWALL_DEAD_QUEUE"] = p.names.Dispatch(), s.DeadLetters()
 	}
 	if p.fleet.Shard.Table != nil {
 		env["CELLWALL_SHARD_TABLE"] = s.Table()

@@ -43,6 +43,7 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) {
 		}
 		replicas = append(replicas, replica)
 	}
+	newFrontDoorRoles(st, f)
 	awsdynamodb.NewTableV2(st, str("Directory"), &awsdynamodb.TablePropsV2{
 		TableName:    str(names.ForFleet(f.Service).DirectoryTable()),
 		PartitionKey: stringKey(names.PartitionKey),
@@ -88,21 +89,46 @@ func asksHome(f *fleet.Fleet, c fleet.Cell) bool {
 }
 
 // directoryPolicy lets the routers of other accounts that read the directory in this region read single
-// entries; nil when there are none, since a router of the directory's own account needs no more than
-// its role's policy. Whole accounts are named as principals, since a role must exist to be named, and
-// the condition narrows them to the routers' roles. The roles are named one by one: a pattern would
-// also match the routers of a service whose name begins with this one's, as orders-eu with orders.
+// entries, and their keepers list those of a cell; nil when there are none, since a function of the directory's
+// own account needs no more than its role's policy. Whole accounts are named as principals, since a role must
+// exist to be named, and the condition narrows them to the functions' roles. The roles are named one by one: a
+// pattern would also match those of a service whose name begins with this one's, as orders-eu with orders.
 func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
-	var accounts, roles []string
+	var routers, keepers readers
 	for _, c := range f.Cells {
-		reads := directoryRegion(f, c) == region || region == f.Directory.Region && asksHome(f, c)
-		if c.Account != f.Directory.Account && reads {
-			accounts = append(accounts, c.Account)
-			roles = append(roles, "arn:"+partition(region)+":iam::"+c.Account+":role/"+f.NamesOf(c).RouterRole())
+		if c.Account == f.Directory.Account {
+			continue
+		}
+		near := directoryRegion(f, c) == region
+		if near || region == f.Directory.Region && asksHome(f, c) {
+			routers = append(routers, reading{c.Account, f.NamesOf(c).RouterRole()})
+		}
+		if near {
+			keepers = append(keepers, reading{c.Account, f.NamesOf(c).KeeperRole()})
 		}
 	}
-	if len(roles) == 0 {
+	if len(routers) == 0 {
 		return nil
+	}
+	table := directoryARN(f, region)
+	statements := []awsiam.PolicyStatement{routers.may("RoutersReadEntries", region, []string{"dynamodb:GetItem"}, table)}
+	if len(keepers) > 0 {
+		statements = append(statements, keepers.may("KeepersReadCells", region, keeperReads, table, table+"/index/*"))
+	}
+	return awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})
+}
+
+// readers are roles of other accounts.
+type readers []reading
+
+type reading struct{ account, role string }
+
+// may lets the roles do this.
+func (r readers) may(sid, region string, actions []string, resources ...string) awsiam.PolicyStatement {
+	var accounts, roles []string
+	for _, one := range r {
+		accounts = append(accounts, one.account)
+		roles = append(roles, "arn:"+partition(region)+":iam::"+one.account+":role/"+one.role)
 	}
 	slices.Sort(roles)
 	slices.Sort(accounts)
@@ -111,12 +137,11 @@ func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
 	for i, a := range accounts {
 		principals[i] = awsiam.NewAccountPrincipal(a)
 	}
-	return awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: list(
-		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-			Sid:        str("RoutersReadEntries"),
-			Principals: &principals,
-			Actions:    strs("dynamodb:GetItem"),
-			Resources:  strs(directoryARN(f, region)),
-			Conditions: &map[string]any{"ArnEquals": map[string]any{"aws:PrincipalArn": roles}},
-		}))})
+	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid:        str(sid),
+		Principals: &principals,
+		Actions:    strs(actions...),
+		Resources:  strs(resources...),
+		Conditions: &map[string]any{"ArnEquals": map[string]any{"aws:PrincipalArn": roles}},
+	})
 }

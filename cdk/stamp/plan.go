@@ -15,8 +15,11 @@ import (
 type Input struct {
 	Fleet  *fleet.Fleet // valid, as fleet.Load gives it
 	Router string       // folder with the router's executable, named bootstrap
-	Cell   string       // this cell alone, without the global stack; empty for everything
-	Arch   Arch         // that the functions in Router and in the fleet's assets are built for
+	Keeper string       // the same of the keeper
+	// FrontDoor is the same of the front door; it is looked at where the fleet has one.
+	FrontDoor string
+	Cell      string // this cell alone, without the global stack; empty for everything
+	Arch      Arch   // that the functions in Router and in the fleet's assets are built for
 	// NewReplicas are the regions of directory.replicas in which this deployment creates the
 	// directory's table. Their policies are left for the next deployment.
 	NewReplicas []string
@@ -30,6 +33,7 @@ type plan struct {
 	names     names.Cell
 	arch      Arch
 	routerDir string
+	keeperDir string
 	routerEnv map[string]string
 	workerDir string            // "" when shards have no Lambda slice
 	service   *service          // nil when shards have no HTTP service
@@ -98,11 +102,14 @@ func cellNames(f *fleet.Fleet) []string {
 
 // built is the part of a plan that all cells have in common: what make dist has built.
 func (in Input) built(scratch string) (plan, []error) {
-	p := plan{fleet: in.Fleet, arch: in.Arch, routerDir: in.Router}
+	p := plan{fleet: in.Fleet, arch: in.Arch, routerDir: in.Router, keeperDir: in.Keeper}
 	if err := in.Arch.check(); err != nil {
 		return p, []error{err}
 	}
-	faults := []error{checkFunction("dist/router", in.Router, in.Arch)}
+	faults := []error{checkFunction("dist/router", in.Router, in.Arch), checkFunction("dist/keeper", in.Keeper, in.Arch)}
+	if in.Fleet.FrontDoor != nil && in.Cell == "" {
+		faults = append(faults, checkFunction("dist/frontdoor", in.FrontDoor, in.Arch))
+	}
 	if l := in.Fleet.Shard.Lambda; l != nil {
 		p.workerDir = in.Fleet.Path(l.Asset)
 		faults = append(faults, checkFunction(l.Asset, p.workerDir, in.Arch))

@@ -2,9 +2,6 @@ package stamp
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
@@ -17,10 +14,11 @@ import (
 const routerTimeout = 29
 
 // newRouter is the cell's routing function, by its alias.
-func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secret) awslambda.Alias {
+func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secret, s snapshots) awslambda.Alias {
 	logs := newLogGroup(core, "RouterLogs", p.names.LogGroup("router"))
 	role := routerRole(core, p, logs)
 	key.GrantRead(role, nil)
+	s.readBy(role)
 	fn := awslambda.NewFunction(core, str("Router"), &awslambda.FunctionProps{
 		FunctionName:                 str(p.names.Router()),
 		Description:                  str("Routes tenants of cell " + p.cell.Name + " to their shards"),
@@ -38,8 +36,13 @@ func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secr
 		SecurityGroups:               list(n.routerSG),
 		Environment:                  variables(p.routerEnv),
 	})
-	return awslambda.NewAlias(core, str("RouterLive"), &awslambda.AliasProps{
+	live := awslambda.NewAlias(core, str("RouterLive"), &awslambda.AliasProps{
 		AliasName: str(names.Alias), Version: fn.CurrentVersion()})
+	for _, region := range p.fleet.FrontDoors() {
+		awslambda.NewCfnPermission(core, str("FrontDoor-"+region), &awslambda.CfnPermissionProps{
+			FunctionName: live.FunctionArn(), Action: str("lambda:InvokeFunction"), Principal: str(frontDoorRoleARN(p.fleet, region))})
+	}
+	return live
 }
 
 // routerRole may do what routing needs: call the cell's shards, all of them, present and to come, by
@@ -78,18 +81,6 @@ func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 			"lambda:SourceFunctionArn": p.arn("lambda", "function:"+p.names.Router())}},
 	}))
 	return role
-}
-
-// newAPI is the cell's ingress: an HTTP API that verifies the token and hands everything to the router.
-func newAPI(core awscdk.Stack, p *plan, router awslambda.Alias) {
-	auth := p.fleet.Auth
-	awsapigatewayv2.NewHttpApi(core, str("Api"), &awsapigatewayv2.HttpApiProps{
-		ApiName:     str(p.names.API()),
-		Description: str("Ingress of cell " + p.cell.Name + " of " + p.fleet.Service),
-		DefaultAuthorizer: awsapigatewayv2authorizers.NewHttpJwtAuthorizer(str("Token"), str(auth.Issuer),
-			&awsapigatewayv2authorizers.HttpJwtAuthorizerProps{JwtAudience: strs(auth.Audience)}),
-		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(str("Router"), router, nil),
-	})
 }
 
 // newLogGroup keeps a function's log for a month.

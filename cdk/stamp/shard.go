@@ -63,16 +63,12 @@ const batchSize = 10
 // newQueue is the shard's queue, what it gives up on, and the slice as its consumer. The queues stay
 // when the stack goes: a job that was accepted is still there to be looked at.
 func newQueue(st awscdk.Stack, s shardPlan, q fleet.Queue, l fleet.Lambda, slice awslambda.Alias) {
-	dead := awssqs.NewQueue(st, str("DeadLetters"), &awssqs.QueueProps{
-		QueueName: str(s.names.DeadLetters()), Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes,
-		RetentionPeriod: days(14), // the longest: somebody has to look
-		RemovalPolicy:   awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE})
-	queue := awssqs.NewQueue(st, str("Queue"), &awssqs.QueueProps{
-		QueueName: str(s.names.Queue()), Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes,
+	dead := newJobQueue(st, "DeadLetters", s.names.DeadLetters(), &awssqs.QueueProps{
+		RetentionPeriod: days(14)}) // the longest: somebody has to look
+	queue := newJobQueue(st, "Queue", s.names.Queue(), &awssqs.QueueProps{
 		// Six times the function's time-out, as AWS advises for event sources: a throttled batch is
 		// tried again before its messages show up a second time.
 		VisibilityTimeout: seconds(6 * l.Timeout),
-		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(q.MaxReceive)}})
 	slice.AddEventSource(awslambdaeventsources.NewSqsEventSource(queue, &awslambdaeventsources.SqsEventSourceProps{
 		BatchSize: num(batchSize), MaxConcurrency: num(q.Consumers), ReportBatchItemFailures: yes}))

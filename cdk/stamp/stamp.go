@@ -77,8 +77,12 @@ func Run(o Options) (err error) {
 	return Synthesise(app, Input{
 		Fleet:  f,
 		Router: filepath.Join("dist", "router"),
-		Cell:   setting(app, contextCell, ""),
-		Arch:   Arch(setting(app, contextArch, string(ARM64))),
+		Keeper: filepath.Join("dist", "keeper"),
+
+		FrontDoor: filepath.Join("dist", "frontdoor"),
+
+		Cell: setting(app, contextCell, ""),
+		Arch: Arch(setting(app, contextArch, string(ARM64))),
 
 		NewReplicas: regions(setting(app, contextNewReplicas, "")),
 	})
@@ -98,6 +102,9 @@ func Synthesise(app awscdk.App, in Input) (err error) {
 	}
 	if in.Cell == "" {
 		newGlobal(app, in.Fleet, in.NewReplicas)
+		if err := newFrontDoors(app, in); err != nil {
+			return err
+		}
 	}
 	for _, p := range plans {
 		newCell(app, p)

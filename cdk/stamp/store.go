@@ -29,7 +29,8 @@ func newTable(st awscdk.Stack, id, name string) awsdynamodb.Table {
 }
 
 // newBucket is a bucket for state: private, over TLS only, versioned, kept when the stack goes.
-func newBucket(st awscdk.Stack, id, name string) {
+func newBucket(st awscdk.Stack, id, name string, more ...*awss3.LifecycleRule) {
+	rules := append([]*awss3.LifecycleRule{{Id: str("abandoned-uploads"), AbortIncompleteMultipartUploadAfter: days(7)}}, more...)
 	awss3.NewBucket(st, str(id), &awss3.BucketProps{
 		BucketName:        str(name),
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
@@ -39,8 +40,7 @@ func newBucket(st awscdk.Stack, id, name string) {
 		MinimumTLSVersion: jsii.Number(1.2),
 		Versioned:         yes,
 		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
-		LifecycleRules: list(&awss3.LifecycleRule{
-			Id: str("abandoned-uploads"), AbortIncompleteMultipartUploadAfter: days(7)}),
+		LifecycleRules:    &rules,
 	})
 }
 
@@ -104,6 +104,10 @@ func newStateRole(st awscdk.Stack, id, service, about string, p *plan, s shardPl
 		role.AddToPolicy(allow([]string{
 			"dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem",
 			"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"}, tables...))
+	}
+	if p.fleet.Shard.Queue != nil { // jobs for the router to place, and those that no shard takes
+		role.AddToPolicy(allow([]string{"sqs:GetQueueUrl", "sqs:SendMessage"},
+			p.arn("sqs", p.names.Dispatch()), p.arn("sqs", s.names.DeadLetters())))
 	}
 	if p.fleet.Shard.Bucket != nil {
 		bucket := "arn:" + partition(p.cell.Region) + ":s3:::" + s.names.Bucket(p.cell.Account, p.cell.Region)

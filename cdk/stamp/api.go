@@ -1,0 +1,51 @@
+package stamp
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// api is an HTTP API that hands everything to one function.
+type api struct {
+	name, about string
+	auth        fleet.Auth
+	function    awslambda.Alias
+}
+
+// newAPI is an ingress, which verifies the caller as the fleet says.
+func newAPI(st awscdk.Stack, a api) {
+	awsapigatewayv2.NewHttpApi(st, str("Api"), &awsapigatewayv2.HttpApiProps{
+		ApiName:            str(a.name),
+		Description:        str(a.about),
+		DefaultAuthorizer:  newAuthorizer(st, a),
+		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(str("Router"), a.function, nil),
+	})
+}
+
+// newAuthorizer verifies callers before the function is asked; with source verify nobody does, and the function
+// verifies tokens itself.
+func newAuthorizer(st awscdk.Stack, a api) awsapigatewayv2.IHttpRouteAuthorizer {
+	switch a.auth.Source {
+	case fleet.AuthIAM:
+		return awsapigatewayv2authorizers.NewHttpIamAuthorizer()
+	case fleet.AuthLambda:
+		// AddPermission works on a function of the stack's own account and region only; of another one its owner
+		// gives the API leave.
+		fn := awslambda.Function_FromFunctionAttributes(st, str("Authorizer"), &awslambda.FunctionAttributes{
+			FunctionArn: str(a.auth.AuthorizerARN), SameEnvironment: yes})
+		return awsapigatewayv2authorizers.NewHttpLambdaAuthorizer(str("Caller"), fn, &awsapigatewayv2authorizers.HttpLambdaAuthorizerProps{
+			ResponseTypes: list(awsapigatewayv2authorizers.HttpLambdaResponseType_SIMPLE),
+			// An answer that is remembered would be that of another token, if the header were not the source.
+			IdentitySource: strs("$request.header.Authorization"),
+		})
+	case fleet.AuthVerify:
+		return awsapigatewayv2.NewHttpNoneAuthorizer()
+	}
+	return awsapigatewayv2authorizers.NewHttpJwtAuthorizer(str("Token"), str(a.auth.Issuer),
+		&awsapigatewayv2authorizers.HttpJwtAuthorizerProps{JwtAudience: strs(a.auth.Audience)})
+}

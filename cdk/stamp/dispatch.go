@@ -1,0 +1,33 @@
+package stamp
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+)
+
+// How the router consumes the dispatch queue. What waits there is rare, and requests need the router more.
+const (
+	dispatchConcurrency = 2
+	dispatchReceive     = 10
+)
+
+// newDispatch is the queue of jobs that the router places again: those of tenants that a shard did not hold, and
+// those that shards send to other tenants. It is shared by the cell's shards by design: shards never call each other.
+func newDispatch(core awscdk.Stack, p *plan, router awslambda.Alias) {
+	dead := newJobQueue(core, "DispatchDeadLetters", p.names.DispatchDeadLetters(), &awssqs.QueueProps{RetentionPeriod: days(14)})
+	queue := newJobQueue(core, "Dispatch", p.names.Dispatch(), &awssqs.QueueProps{
+		VisibilityTimeout: seconds(6 * routerTimeout),
+		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(dispatchReceive)}})
+	router.AddEventSource(awslambdaeventsources.NewSqsEventSource(queue, &awslambdaeventsources.SqsEventSourceProps{
+		BatchSize: num(batchSize), MaxConcurrency: num(dispatchConcurrency), ReportBatchItemFailures: yes}))
+}
+
+// newJobQueue is a queue of jobs: encrypted, over TLS only, and kept when the stack goes, since a job that was
+// accepted must still be there to be looked at.
+func newJobQueue(st awscdk.Stack, id, name string, props *awssqs.QueueProps) awssqs.Queue {
+	props.QueueName, props.Encryption, props.EnforceSSL = str(name), awssqs.QueueEncryption_SQS_MANAGED, yes
+	props.RemovalPolicy = awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
+	return awssqs.NewQueue(st, str(id), props)
+}
