@@ -15,7 +15,7 @@ import (
 )
 
 // newTable is a table for state: on demand, recoverable to any second, protected from deletion and
-// kept when the stack goes.
+// kept when the stack goes. DynamoDB deletes the records of idempotency keys that nobody can repeat any more.
 func newTable(st awscdk.Stack, id, name string) awsdynamodb.Table {
 	return awsdynamodb.NewTable(st, str(id), &awsdynamodb.TableProps{
 		TableName:                        str(name),
@@ -23,6 +23,7 @@ func newTable(st awscdk.Stack, id, name string) awsdynamodb.Table {
 		SortKey:                          stringKey(names.SortKey),
 		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,
 		PointInTimeRecoverySpecification: pointInTime(),
+		TimeToLiveAttribute:              str(names.Expires),
 		DeletionProtection:               yes,
 		RemovalPolicy:                    awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 	})

@@ -29,6 +29,9 @@ const (
 	SortKey      = "sk"
 )
 
+// Expires is the attribute of a shard's items, a number of Unix seconds, after which DynamoDB deletes them.
+const Expires = "expires"
+
 // FirstIndex and SecondIndex are the two global secondary indexes of the directory's table, and
 // FirstIndexKey and SecondIndexKey the attributes, both strings, that are their partition keys. Their
 // sort key is PartitionKey.
