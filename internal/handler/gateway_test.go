@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/awsevent/awseventtest"
@@ -263,45 +261,4 @@ func claimed(payload []byte, tenant string) bool {
 		}
 	}
 	return false
-}
-
-func TestLogOutcome(t *testing.T) {
-	var out bytes.Buffer
-	observe := LogOutcome(slog.New(slog.NewJSONHandler(&out, nil)))
-	observe(routing.Outcome{Tenant: "acme", Status: 200, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}})
-	if out.Len() > 0 {
-		t.Errorf("a request that went well is logged: %s", out.String())
-	}
-	observe(routing.Outcome{Tenant: "acme", Status: 200, Attempts: []routing.Attempt{{Shard: "s01", Err: context.DeadlineExceeded, Took: time.Second}, {Shard: "s02", Status: 200}}})
-	var line struct {
-		Level, Tenant string
-		Attempts      []struct {
-			Shard, Err string
-			Status, MS int
-		}
-	}
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
-		t.Fatalf("%s: %v", out.String(), err)
-	}
-	if line.Level != "INFO" || line.Tenant != "acme" || len(line.Attempts) != 2 || line.Attempts[0].MS != 1000 || line.Attempts[0].Err == "" || line.Attempts[1].Status != 200 {
-		t.Errorf("logged %s", out.String())
-	}
-	out.Reset()
-	observe(routing.Outcome{Tenant: "acme", Status: 502, Err: context.Canceled})
-	if !strings.Contains(out.String(), `"level":"ERROR"`) || !strings.Contains(out.String(), "context canceled") {
-		t.Errorf("logged %s", out.String())
-	}
-	// A replica's word is marked where a line is written; what did not answer is a reason for one.
-	out.Reset()
-	served := routing.Outcome{Tenant: "acme", Status: 200, Stale: true, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}}
-	if observe(served); out.Len() > 0 {
-		t.Errorf("a request that went well by a replica's word is logged: %s", out.String())
-	}
-	served.ReplicaErr, served.HomeErr = errors.New("one down"), errors.New("two down")
-	observe(served)
-	for _, want := range []string{`"mayBeStale":true`, `"replicaErr":"one down"`, `"homeErr":"two down"`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%s is not in %s", want, out.String())
-		}
-	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
@@ -63,8 +64,8 @@ func New(client Client, t Tables) (*Store, error) {
 
 // Attributes of an item beside its key.
 const (
-	value   = "value"   // binary: its bytes
-	expires = "expires" // number: Unix time in seconds from which on it is gone; absent when it stays
+	value   = "value"       // binary: its bytes
+	expires = names.Expires // number: Unix time in seconds from which on it is gone; absent when it stays
 )
 
 // over says whether an item has expired. DynamoDB deletes it some time after, within a few days, where the
