@@ -123,7 +123,7 @@ func (l *local) printLoad(r *traffic.LoadReport, asJSON bool) error {
 	if r.Unread > 0 {
 		fmt.Fprintf(w, ", %d could not be read back", r.Unread)
 	}
-	fmt.Fprintf(w, "\njobs acknowledged\t%d\t%d lost, %d doubled\n", r.Jobs, r.JobsLost, r.JobsDoubled)
+	fmt.Fprintf(w, "\njobs acknowledged\t%d\t%d not done a minute later, %d doubled\n", r.Jobs, r.JobsUndone, r.JobsDoubled)
 	failed := r.Failed()
 	fmt.Fprintf(w, "tenants\t%d\t%d without a failure\n", r.Tenants, r.Tenants-len(failed))
 	if !r.Complete {

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"cellwall.dev/cellwall/internal/localcell"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 )
 
 // statusReport is the JSON form of local status. It holds no secrets.
@@ -21,6 +24,7 @@ type statusReport struct {
 	PID       int                       `json:"supervisorPid"`
 	Processes []localcell.ProcessStatus `json:"processes"`
 	Counters  *localcell.Counters       `json:"counters"` // null while the router is down
+	Queues    map[string]jobqueue.Stats `json:"queues"`   // those that have jobs; null while the store is down
 }
 
 func localStatus(l *local) *cobra.Command {
@@ -40,11 +44,14 @@ when no cell is running.`,
 			if err != nil {
 				return err
 			}
-			s := statusReport{r.Cell, r.Names(), r.FrontDoor, r.Started, r.Router, r.Issuer, r.Supervisor.PID, processes, nil}
+			s := statusReport{r.Cell, r.Names(), r.FrontDoor, r.Started, r.Router, r.Issuer, r.Supervisor.PID, processes, nil, nil}
 			if counters, err := r.Counters(cmd.Context()); err == nil {
 				s.Counters = &counters
 			} else {
 				fmt.Fprintln(l.err, "the router does not tell its counters:", err)
+			}
+			if s.Queues, err = r.Queues(cmd.Context()); err != nil {
+				fmt.Fprintln(l.err, "the store does not tell of its queues:", err)
 			}
 			if asJSON {
 				return l.json(s)
@@ -66,6 +73,10 @@ func (l *local) printStatus(s statusReport) error {
 	fmt.Fprintf(w, "%s %s\nissuer  %s\n", entrance, s.Router, s.Issuer)
 	if c := s.Counters; c != nil {
 		fmt.Fprintf(w, "%d requests: %d refused, %d failed, %d needed a second shard\n", c.Requests, c.Refused, c.Failures, c.Fallbacks)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
+		q := s.Queues[name]
+		fmt.Fprintf(w, "queue %s: %d waiting, %d under way, %d dead letters\n", name, q.Waiting, q.Served, q.Dead)
 	}
 	fmt.Fprintln(w, "\nprocess\tstate\tpid\tstarts\taddress\tasked\tfailed\tnote")
 	for _, p := range s.Processes {

@@ -32,7 +32,8 @@ With --rps and --for, requests come at random moments, so many a second on avera
 were answered or not: five of ten read, three write, one creates and one has a job done. Each is of a tenant
 drawn in proportion to its load in the file of --tenants. Latency counts from the moment at which a request was
 due. At the end every acknowledged write is read back, every job awaited, and what was done twice counted.
-Exit status 1 when anything acknowledged was lost or done twice, or a request failed that is safe to repeat.
+Exit status 1 when a write was lost, anything done twice, a job not done a minute later (as those of a shard that
+is broken still), or a request failed that is safe to repeat.
 
 Otherwise in rounds: in each every tenant writes one order and reads it back, with its own token. With --break, the shard is killed while requests are under way and
 stays down for at least one whole round. At the end every acknowledged write is read back and compared.

@@ -1,16 +1,26 @@
-// Package localcell runs one cell of the fleet on this machine, as separate processes on loopback:
+// Package localcell runs cells of the fleet on this machine, as separate processes on loopback:
 //
-//	cellwall local up ──starts──▶ supervisor (own session; token issuer, control address)
-//	                                 ├─▶ guard     leads the process group of all the others
-//	                                 ├─▶ store     the directory and the cell's items, on disk
-//	                                 ├─▶ worker    one process a shard; a poisoned request kills it
-//	                                 └─▶ router    the routing engine; its own admin address
+//	cellwall local up ──starts──▶ supervisor (own session; signs tokens, gives jobs to workers, control address)
+//	                                 ├─▶ guard      leads the process group of all the others
+//	                                 ├─▶ directory  the tenant directory, on disk
+//	                                 ├─▶ store      the tenants' state, whom shards hold, and the queues, on disk
+//	                                 ├─▶ issuer     publishes the key by which tokens are verified
+//	                                 ├─▶ worker     one process a shard; a poisoned request kills it
+//	                                 ├─▶ keeper     writes the cell's snapshot
+//	                                 ├─▶ router     the routing engine; its own admin address
+//	                                 └─▶ gate       before a worker that is broken on purpose
+//
+// Several cells have each its own workers, keeper, router and placement key, one directory, store and issuer,
+// and a front door, which sends each tenant to its cell.
 //
 // The supervisor restarts what dies. When the supervisor itself dies, in whatever way, the pipe to the
 // guard closes and the guard kills the group, so that no process outlives its cell. Addresses of the
-// store, the router and the issuer stay open while their process restarts, because the supervisor holds
-// the sockets; a worker's address refuses connections while the worker is down, which is what tells the
-// router that a request was not sent.
+// directory, the store, the router and the issuer stay open while their process restarts, because the
+// supervisor holds the sockets; a worker's address refuses connections while the worker is down, which is what
+// tells the router that a request was not sent.
+//
+// Faults on purpose are real: signals to processes, or a gate, a process that stands where the router expects
+// the worker and is slow, answers errors or throttles, and that is down when its worker is.
 //
 // Everything lives in one state directory, readable by its owner only. Secrets (the placement key, the
 // issuer's key, the secrets that the processes show each other) are passed in its files and to workers in

@@ -10,6 +10,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 	"cellwall.dev/cellwall/internal/localcell/traffic"
 )
 
@@ -18,6 +19,9 @@ const breakFor = maxHold
 
 // askLimit is for a question to the directory that an operator waits for. The store may be hung on purpose.
 const askLimit = 10 * time.Second
+
+// statusLimit is the same for what a status can do without.
+const statusLimit = 2 * time.Second
 
 // ErrTenants means that the cell does not have the tenants that were asked for.
 var ErrTenants = errors.New("not enough tenants")
@@ -47,6 +51,18 @@ func (d Dir) residence(ctx context.Context, r *Running) (*directory.Residence, e
 		return nil, err
 	}
 	return directory.NewResidence(dir, holder, func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) }), nil
+}
+
+// Queues counts the jobs of every queue that has some: a shard's is named CELL/SHARD, and a cell's from which its
+// router places jobs CELL.
+func (r *Running) Queues(ctx context.Context) (map[string]jobqueue.Stats, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, statusLimit, errors.New("the store does not answer"))
+	defer cancel()
+	all, err := jobqueue.NewClient(r.Store, r.Secret).All(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return all, err
 }
 
 // Entry is what the directory of the running cells has of a tenant.

@@ -53,6 +53,7 @@ func Handler(q *Queues) http.Handler {
 		return nil, q.Move(ctx, in.Queue, in.Receipt, in.To, in.Message)
 	}))
 	mux.Handle("POST /v1/queues/stats", served(func(_ context.Context, in queueRequest) (any, error) { return q.Stats(in.Queue), nil }))
+	mux.Handle("POST /v1/queues/all", served(func(context.Context, struct{}) (any, error) { return q.All(), nil }))
 	return mux
 }
 
@@ -114,6 +115,12 @@ func (c *Client) Move(ctx context.Context, from, receipt, to string, m Message) 
 func (c *Client) Stats(ctx context.Context, queue string) (s Stats, err error) {
 	err = c.do(ctx, "stats", queueRequest{queue}, &s)
 	return s, err
+}
+
+// All is Queues.All.
+func (c *Client) All(ctx context.Context) (all map[string]Stats, err error) {
+	err = c.do(ctx, "all", struct{}{}, &all)
+	return all, err
 }
 
 func (c *Client) do(ctx context.Context, what string, in, out any) error {

@@ -331,6 +331,9 @@ func TestOverHTTP(t *testing.T) {
 	if s, err := c.Stats(t.Context(), "eu-1"); err != nil || s.Waiting != 1 {
 		t.Errorf("stats %+v, %v", s, err)
 	}
+	if all, err := c.All(t.Context()); err != nil || len(all) != 1 || all["eu-1"].Waiting != 1 {
+		t.Errorf("all %+v, %v", all, err)
+	}
 	for want, err := range map[int]error{
 		409: c.Delete(t.Context(), "eu-1/s01", got[0].Receipt),
 		400: c.Send(t.Context(), "", message("1", "g")),

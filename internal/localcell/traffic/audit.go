@@ -99,7 +99,7 @@ func (l *load) auditJobs(ctx context.Context, report *LoadReport) error {
 			}
 			l.mu.Lock()
 			if times == 0 {
-				report.JobsLost++
+				report.JobsUndone++
 			} else {
 				report.JobsDoubled += times - 1
 			}

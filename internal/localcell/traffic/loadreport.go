@@ -28,7 +28,7 @@ type LoadReport struct {
 	Unread       int `json:"unread"`       // of them, could not be read back
 	Doubled      int `json:"doubled"`      // orders that a create made beyond its first
 	Jobs         int `json:"jobs"`         // acknowledged
-	JobsLost     int `json:"jobsLost"`     // of them, without effect a minute after the last request
+	JobsUndone     int `json:"jobsUndone"`     // of them, without effect a minute after the last request: their shard may still be broken
 	JobsDoubled  int `json:"jobsDoubled"`  // effects of jobs beyond their first
 
 	Latency  Latency            `json:"latency"` // from when a request was due to its last byte
@@ -110,7 +110,7 @@ func (r *LoadReport) Fault() error {
 		what string
 	}{
 		{r.Lost, "acknowledged writes are lost"}, {r.Doubled, "orders were created twice"},
-		{r.JobsLost, "acknowledged jobs had no effect"}, {r.JobsDoubled, "jobs took effect twice"},
+		{r.JobsUndone, "acknowledged jobs were not done a minute later"}, {r.JobsDoubled, "jobs took effect twice"},
 		{r.WrongReads, "reads missed an acknowledged write"}, {r.Failures, "requests failed that are safe to repeat"},
 	} {
 		if f.n > 0 {
