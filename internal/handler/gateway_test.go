@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/awsevent/awseventtest"
