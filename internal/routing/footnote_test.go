@@ -52,7 +52,7 @@ func (f *fleetOf) give(e *Engine) {
 // by a clock that counts no processor time; and nobody waits for longer than one attempt and another.
 func TestABadShardIsAFootnote(t *testing.T) {
 	const (
-		tenants, requests = 60, 150
+		tenants, requests = 100, 150
 		usual, attempt    = 5 * time.Millisecond, time.Second
 		begins, ends      = 8 * time.Second, 38 * time.Second
 	)
