@@ -23,7 +23,12 @@ func (t *Transport) stream(ctx context.Context, function string, payload []byte)
 		return nil, classify(err)
 	}
 	events := out.GetStream()
-	return awsevent.ReadAnswer(&chunks{events: events, stream: events.Events()})
+	resp, err := awsevent.ReadAnswer(&chunks{events: events, stream: events.Events()})
+	if err != nil && ctx.Err() != nil {
+		// The SDK speaks of a closed connection, for whatever reason it was closed.
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return resp, err
 }
 
 // chunks reads the payload of a streamed invocation. It ends well only with Lambda's word that the invocation is

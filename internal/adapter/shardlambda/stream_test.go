@@ -47,6 +47,10 @@ func (f frames) complete(code, details string) {
 	f.send("InvokeComplete", "application/json", payload)
 }
 
+// asNetworks is waited before an answer. The SDK closes the request's body when it has the answer's head, and net/http
+// closes the connection if it has not seen that body's end by then. No network answers so fast; loopback does.
+const asNetworks = 20 * time.Millisecond
+
 // streaming is a Transport whose slice's invocations are streamed so.
 func streaming(t *testing.T, write func(frames)) *Transport {
 	return api(t, func(w http.ResponseWriter, r *http.Request) {
@@ -61,6 +65,7 @@ func streaming(t *testing.T, write func(frames)) *Transport {
 			t.Errorf("the slice is told %s, %v", payload, err)
 		}
 		w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
+		time.Sleep(asNetworks)
 		write(frames{t, w})
 	})
 }
@@ -202,6 +207,7 @@ func TestClosedStreamLetsGo(t *testing.T) {
 	tr := api(t, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
+		time.Sleep(asNetworks)
 		frames{t, w}.chunk(head + "one")
 		<-r.Context().Done()
 		close(gone)
