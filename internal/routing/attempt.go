@@ -95,8 +95,9 @@ func (s *serving) send(ctx context.Context, call Call, req *Request) (a attempt)
 		return attempt{err: fmt.Errorf("shard answered with status %d", resp.Status)}
 	}
 	a = attempt{resp: resp}
-	if resp.Stream != nil && (a.failed() || a.wrong()) {
-		// It is passed on only if no other member answers, and those are asked when this one is done with.
+	if resp.Stream != nil && (!req.Stream || a.failed() || a.wrong()) {
+		// Nobody can take a stream; or it is passed on only if no other member answers, and those are asked when
+		// this one is done with.
 		if a.resp, err = Whole(resp); err != nil {
 			return attempt{err: err}
 		}

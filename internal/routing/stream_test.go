@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cellwall.dev/cellwall/internal/routing/limit"
@@ -108,4 +109,43 @@ func TestAStreamThatFailsIsReadWhole(t *testing.T) {
 			t.Errorf("then one that %s: answered %d %s after %d sendings", second, resp.Status, resp.Body, sent)
 		}
 	}
+}
+
+// TestNobodyGetsAStreamUnasked, whatever a transport does.
+func TestNobodyGetsAStreamUnasked(t *testing.T) {
+	for _, fanout := range []bool{false, true} {
+		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(context.Context, Call, *Request) (*Response, error) {
+			return &Response{Status: 200, Stream: io.NopCloser(strings.NewReader("fine"))}, nil
+		}))
+		c.Routes[0].Fanout = fanout
+		want := map[bool]string{false: "fine", true: `{"answers":[{"status":200,"base64":"ZmluZQ=="},{"status":200,"base64":"ZmluZQ=="}]}`}[fanout]
+		if resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x")); resp.Stream != nil || string(resp.Body) != want {
+			t.Errorf("fan-out %t: answered %+v", fanout, resp)
+		}
+	}
+}
+
+// TestAStreamWithoutAHeadTimesOut as any attempt does, and the other member is asked.
+func TestAStreamWithoutAHeadTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, _ *Request) (*Response, error) {
+			if sent++; sent == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return &Response{Status: 200, Stream: io.NopCloser(strings.NewReader("fine"))}, nil
+		}))
+		c.AttemptTimeout = time.Second
+		var seen Outcome
+		c.Observe = func(o Outcome) { seen = o }
+		req := get("/x")
+		req.Stream = true
+		start := time.Now()
+		resp := newEngine(t, c).Serve(t.Context(), "acme", req)
+		if took := time.Since(start); resp.Status != 200 || resp.Stream == nil || took != time.Second || !errors.Is(seen.Attempts[0].Err, context.DeadlineExceeded) {
+			t.Fatalf("answered %d after %v: %+v", resp.Status, took, seen.Attempts)
+		}
+		resp.Stream.Close()
+	})
 }
