@@ -97,7 +97,7 @@ func (s *supervisor) settleAll(ctx context.Context) error {
 // come meanwhile are refused, which tells the router that they were not sent.
 func (s *supervisor) settle(ctx context.Context, d *door) error {
 	fault := s.faults.of(d.name)
-	want := gateSpec{Shard: d.name, Poisoned: s.faults.poisonedIn(d.cell.plan.Cell)}
+	want := gateSpec{Shard: d.name, Secret: d.cell.secret, Poisoned: s.faults.poisonedIn(d.cell.plan.Cell)}
 	if fault.gated() {
 		want.Fault = fault
 	}

@@ -67,6 +67,29 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestACellGoesDownWithItsFaults: what is stopped, killed or gated ends with the cell, and none of it comes back
+// with the next one.
+func TestACellGoesDownWithItsFaults(t *testing.T) {
+	c := up(t)
+	for process, how := range map[string]string{"s01": HowHang, "s02": HowSlow, "s03": HowKill, nameDirectory: HowHang, nameStore: HowKill, nameIssuer: HowHang, nameKeeper: HowHang} {
+		c.fails(process, Fault{How: how})
+	}
+	now, err := c.dir.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.dir.Down(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	allGone(t, now.processes())
+	c = upIn(t, c.dir, testPlan(t))
+	for _, p := range must(c.Status(t.Context()))(t) {
+		if p.State != string(childReady) || p.Fault != nil {
+			t.Errorf("after another up: %+v", p)
+		}
+	}
+}
+
 func must[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -2,6 +2,7 @@ package localcell
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
 // envGate is how a gate process is told what to do.
@@ -42,6 +44,7 @@ type gateSpec struct {
 	Target   string   `json:"target"` // where the worker listens meanwhile
 	Fault    *Fault   `json:"fault,omitempty"`
 	Poisoned []string `json:"poisoned,omitempty"` // tenants whose requests kill the worker
+	Secret   string   `json:"secret"`             // the router's: nobody else's requests kill anything
 }
 
 // RunGate is a gate process: while a shard is slow, answers errors or throttles on purpose, and while a tenant
@@ -123,7 +126,8 @@ func (g *gate) dawdle(resp *http.Response) error {
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	tenant, err := routing.DecodeTenant(r.Header.Get(routing.HeaderTenant))
-	if err == nil && slices.Contains(g.spec.Poisoned, tenant) {
+	shown := r.Header.Get(shardkit.HeaderSecret)
+	if err == nil && slices.Contains(g.spec.Poisoned, tenant) && subtle.ConstantTimeCompare([]byte(shown), []byte(g.spec.Secret)) == 1 {
 		if err := g.strike(r.Context()); err != nil {
 			g.log.Error("the worker was not killed", "why", err)
 		}

@@ -55,6 +55,9 @@ func sent(t *testing.T, method, url, tenant string) (*http.Response, string, err
 		t.Fatal(err)
 	}
 	req.Header.Set(routing.HeaderTenant, routing.EncodeTenant(tenant))
+	if tenant != "spoof" {
+		req.Header.Set("Cellwall-Secret", "secret")
+	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -155,13 +158,16 @@ func TestAGateIsDownWithItsWorker(t *testing.T) {
 // TestAPoisonousRequestKillsTheWorker before it is asked, and nobody else's does.
 func TestAPoisonousRequestKillsTheWorker(t *testing.T) {
 	var strikes, asked atomic.Int64
-	url, _ := gated(t, gateSpec{Poisoned: []string{"bad"}},
+	url, _ := gated(t, gateSpec{Poisoned: []string{"bad", "spoof"}, Secret: "secret"},
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }),
 		func(context.Context) error { strikes.Add(1); return nil })
 	if _, _, err := sent(t, "GET", url, "good"); err != nil || strikes.Load() != 0 || asked.Load() != 1 {
 		t.Errorf("a good tenant: %v, %d strikes, asked %d times", err, strikes.Load(), asked.Load())
 	}
-	if resp, _, err := sent(t, "GET", url, "bad"); err == nil || strikes.Load() != 1 || asked.Load() != 1 {
+	if _, _, err := sent(t, "GET", url, "spoof"); err != nil || strikes.Load() != 0 || asked.Load() != 2 {
+		t.Errorf("not by the router: %v, %d strikes, asked %d times", err, strikes.Load(), asked.Load())
+	}
+	if resp, _, err := sent(t, "GET", url, "bad"); err == nil || strikes.Load() != 1 || asked.Load() != 2 {
 		t.Errorf("a poisonous tenant: %+v, %v, %d strikes, asked %d times", resp, err, strikes.Load(), asked.Load())
 	}
 }

@@ -28,7 +28,7 @@ type LoadReport struct {
 	Unread       int `json:"unread"`       // of them, could not be read back
 	Doubled      int `json:"doubled"`      // orders that a create made beyond its first
 	Jobs         int `json:"jobs"`         // acknowledged
-	JobsUndone     int `json:"jobsUndone"`     // of them, without effect a minute after the last request: their shard may still be broken
+	JobsUndone   int `json:"jobsUndone"`   // of them, without effect a minute after the last request: their shard may still be broken
 	JobsDoubled  int `json:"jobsDoubled"`  // effects of jobs beyond their first
 
 	Latency  Latency            `json:"latency"` // from when a request was due to its last byte
