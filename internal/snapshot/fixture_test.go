@@ -13,6 +13,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ type object struct {
 	data []byte
 	tag  int
 	down error
-	gets int
+	gets atomic.Int32
 	hang chan struct{} // when set, a Get waits for it
 }
 
@@ -100,7 +101,7 @@ func (o *object) put(data []byte) {
 
 func (o *object) Get(ctx context.Context, unless string) ([]byte, string, error) {
 	o.mu.Lock()
-	o.gets++
+	o.gets.Add(1)
 	hang := o.hang
 	o.mu.Unlock()
 	if hang != nil {

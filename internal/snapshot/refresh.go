@@ -41,12 +41,13 @@ const (
 
 // RefreshConfig configures a Refresher. Reader, Opener and Holder are needed.
 type RefreshConfig struct {
-	Reader  Reader
-	Opener  Opener
-	Holder  *Holder
-	Every   time.Duration                // Interval when 0
-	Now     func() time.Time             // time.Now when nil
-	Observe func(s *Snapshot, err error) // told of each look: a new snapshot, an error, or nil and nil when nothing changed
+	Reader Reader
+	Opener Opener
+	Holder *Holder
+	Every  time.Duration    // Interval when 0
+	Now    func() time.Time // time.Now when nil
+	// Observe is told of each look, of one at a time: a new snapshot, an error, or nil and nil when nothing changed.
+	Observe func(s *Snapshot, err error)
 }
 
 // Refresher brings new snapshots to a Holder. It is safe for concurrent use; one look is under way at a time.
@@ -56,7 +57,8 @@ type Refresher struct {
 	mu      sync.Mutex
 	running chan struct{} // closed when the look under way ends; nil when none is
 	err     error         // of the last look
-	tag     string        // of the object that was looked at last
+	tag     string        // of the object that need not be read again
+	refusal error         // why that is of no use; nil when it is held
 	next    time.Time     // when the next look is due
 	through time.Time     // when a look came through last, or the first was due
 	waited  time.Time     // when an invocation waited last
@@ -85,7 +87,9 @@ func NewRefresher(c RefreshConfig) (*Refresher, error) {
 // Start looks for the snapshot when a process starts, and waits for at most limit. An error says why there is
 // none yet, and is no reason not to serve: the look goes on, and others follow.
 func (r *Refresher) Start(ctx context.Context, limit time.Duration) error {
+	r.mu.Lock()
 	done := r.look()
+	r.mu.Unlock()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -114,8 +118,11 @@ func (r *Refresher) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
+		r.mu.Lock()
+		done := r.look()
+		r.mu.Unlock()
 		select {
-		case <-r.look():
+		case <-done:
 		case <-ctx.Done():
 			return
 		}
@@ -136,11 +143,11 @@ func (r *Refresher) Beside(ctx context.Context) {
 	if now.Sub(r.through) > overdue*r.interval() && now.Sub(r.waited) >= r.interval() {
 		wait, r.waited = true, now
 	}
-	r.mu.Unlock()
-	if !due && !wait {
-		return
+	var done <-chan struct{}
+	if due || wait {
+		done = r.look()
 	}
-	done := r.look()
+	r.mu.Unlock()
 	if !wait {
 		return
 	}
@@ -162,28 +169,32 @@ func (r *Refresher) interval() time.Duration {
 	return r.c.Every * time.Duration(1+s.Entries.Bytes()/perInterval)
 }
 
-// look begins a look, unless one is under way, and returns what is closed when it ends.
+// look begins a look, unless one is under way, and returns what is closed when it ends. r.mu is held.
 func (r *Refresher) look() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.running != nil {
 		return r.running
 	}
 	done := make(chan struct{})
 	r.running = done
-	tag, last := r.tag, r.err
+	tag, refusal := r.tag, r.refusal
 	go func() {
 		defer close(done)
 		// Not a request's context: the look outlives the request that began it.
 		ctx, cancel := context.WithTimeout(context.Background(), getTimeout)
 		defer cancel()
 		s, tag, err := r.fetch(ctx, tag)
-		if s == nil && err == nil && Refused(last) {
-			err = last // the same object is still no better
+		switch {
+		case s != nil:
+			refusal = nil
+		case Refused(err):
+			refusal = err
+		case err == nil:
+			err = refusal // the same object is no better than it was
 		}
+		r.c.Observe(s, err) // before another look may begin
 		r.mu.Lock()
 		now := r.c.Now()
-		r.running, r.err, r.tag = nil, err, tag
+		r.running, r.err, r.tag, r.refusal = nil, err, tag, refusal
 		if err == nil {
 			r.through = now
 			every := r.interval()
@@ -192,7 +203,6 @@ func (r *Refresher) look() <-chan struct{} {
 			r.next = now.Add(min(again, r.c.Every))
 		}
 		r.mu.Unlock()
-		r.c.Observe(s, err)
 	}()
 	return done
 }

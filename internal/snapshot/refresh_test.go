@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,12 +11,15 @@ import (
 
 // watch is what a Refresher told.
 type watch struct {
+	mu      sync.Mutex
 	taken   []uint64
 	errs    []error
 	unmoved int
 }
 
 func (w *watch) observe(s *Snapshot, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
 	case err != nil:
 		w.errs = append(w.errs, err)
@@ -23,6 +28,15 @@ func (w *watch) observe(s *Snapshot, err error) {
 	default:
 		w.unmoved++
 	}
+}
+
+// told is what was told since it was asked last.
+func (w *watch) told() (taken []uint64, errs []error, unmoved int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken, errs, unmoved = w.taken, w.errs, w.unmoved
+	w.taken, w.errs, w.unmoved = nil, nil, 0
+	return taken, errs, unmoved
 }
 
 func refresher(t *testing.T, o *object, with Opener) (*Refresher, *Holder, *watch) {
@@ -89,37 +103,53 @@ func TestRunFollows(t *testing.T) {
 		}
 		for generation := uint64(1); generation <= 3; generation++ {
 			if put(plainSnapshot(t, "eu-1", generation, time.Now())); h.Generation() != generation {
-				t.Fatalf("generation %d, want %d: %v", h.Generation(), generation, w.errs)
+				t.Fatalf("generation %d, want %d", h.Generation(), generation)
 			}
 		}
+		if taken, _, _ := w.told(); !slices.Equal(taken, []uint64{1, 2, 3}) {
+			t.Errorf("took %v", taken)
+		}
 		// What is refused leaves what is there, is read once, and is told of each time.
-		w.errs, o.gets = nil, 0
 		put(plainSnapshot(t, "eu-1", 2, time.Now()))
 		time.Sleep(time.Minute)
-		if h.Generation() != 3 || len(w.errs) < 2 || !errors.Is(w.errs[0], ErrOlder) || !errors.Is(w.errs[len(w.errs)-1], ErrOlder) {
-			t.Errorf("an older one was put: generation %d, %v", h.Generation(), w.errs)
+		synctest.Wait()
+		if _, errs, _ := w.told(); h.Generation() != 3 || len(errs) < 2 || !errors.Is(errs[0], ErrOlder) || !errors.Is(errs[len(errs)-1], ErrOlder) {
+			t.Errorf("an older one was put: generation %d, %v", h.Generation(), errs)
+		}
+		// That is told also after the bucket was down for a while.
+		away := func(err error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.down = err
+		}
+		away(errDown)
+		time.Sleep(time.Minute)
+		away(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if _, errs, unmoved := w.told(); len(errs) == 0 || !errors.Is(errs[len(errs)-1], ErrOlder) || unmoved > 0 {
+			t.Errorf("an older one was there, and the bucket away: %v, %d times nothing", errs, unmoved)
 		}
 		// A bucket that is down for hours takes nothing away, and age tells.
-		o.mu.Lock()
-		o.down = errDown
-		o.mu.Unlock()
+		away(errDown)
 		time.Sleep(6 * time.Hour)
-		if _, _, ok := h.Entry("acme"); !ok || !errors.Is(w.errs[len(w.errs)-1], errDown) {
-			t.Errorf("after an outage: %t, %v", ok, w.errs[len(w.errs)-1])
+		synctest.Wait()
+		_, errs, _ := w.told()
+		if _, _, ok := h.Entry("acme"); !ok || len(errs) == 0 || !errors.Is(errs[len(errs)-1], errDown) {
+			t.Errorf("after an outage: %t, %d errors", ok, len(errs))
 		}
 		if age, ok := h.Age(time.Now()); !ok || age < 6*time.Hour {
 			t.Errorf("age %v, %t", age, ok)
 		}
-		o.mu.Lock()
-		o.down = nil
-		o.mu.Unlock()
+		away(nil)
 		if put(plainSnapshot(t, "eu-1", 9, time.Now())); h.Generation() != 9 {
 			t.Errorf("generation %d after the outage", h.Generation())
 		}
-		w.errs, w.unmoved = nil, 0
+		w.told()
 		time.Sleep(10 * Interval)
-		if w.unmoved < 9 || len(w.errs) > 0 || len(w.taken) != 4 {
-			t.Errorf("while nothing changed: %+v", w)
+		synctest.Wait()
+		if taken, errs, unmoved := w.told(); unmoved < 9 || len(errs) > 0 || len(taken) > 0 {
+			t.Errorf("while nothing changed: took %v, %v, %d times nothing", taken, errs, unmoved)
 		}
 	})
 }
@@ -175,14 +205,14 @@ func TestBesideTakesNoTime(t *testing.T) {
 			r.Beside(t.Context())
 			return time.Since(begin) // by the bubble's clock
 		}
-		o.gets = 0
+		o.gets.Store(0)
 		for range 100 {
 			if took := invoke(); took != 0 {
 				t.Fatalf("an invocation waited %v", took)
 			}
 		}
-		if o.gets != 0 {
-			t.Errorf("%d looks within the interval", o.gets)
+		if n := o.gets.Load(); n != 0 {
+			t.Errorf("%d looks within the interval", n)
 		}
 		o.put(seal(t, plainSnapshot(t, "eu-1", 2, time.Now())))
 		time.Sleep(Interval)
@@ -190,8 +220,8 @@ func TestBesideTakesNoTime(t *testing.T) {
 			invoke()
 		}
 		synctest.Wait()
-		if o.gets != 1 || h.Generation() != 2 {
-			t.Errorf("%d looks when one was due, generation %d", o.gets, h.Generation())
+		if n := o.gets.Load(); n != 1 || h.Generation() != 2 {
+			t.Errorf("%d looks when one was due, generation %d", n, h.Generation())
 		}
 
 		// The bucket hangs: invocations go on, and one in an interval waits a moment once it is overdue.
