@@ -316,36 +316,43 @@ func TestRouter(t *testing.T) {
 
 // TestRouterSaysWhyItDoesNotStart: an environment that cannot serve says so at its start.
 func TestRouterSaysWhyItDoesNotStart(t *testing.T) {
-	a := newAWS(t)
-	tests := map[string]struct {
-		secret string
-		spoil  func(map[string]string)
-		says   []string
-	}{
-		"variables": {`{"1":"` + strings.Repeat("5a", 32) + `"}`, func(v map[string]string) { delete(v, "CELLWALL_CELL"); v["CELLWALL_ROUTES"] = "none" },
-			[]string{"CELLWALL_CELL is not set", "CELLWALL_ROUTES is"}},
-		"key": {`{"1":"` + strings.Repeat("5a", 31) + `"}`, func(map[string]string) {}, []string{"version 1 is not 64 hexadecimal digits"}},
+	variables := routerVariables()
+	delete(variables, "CELLWALL_CELL")
+	variables["CELLWALL_ROUTES"] = "none"
+	router := start(t, "router", newAWS(t).environment(variables))
+	status, answer, err := router.invoke(t.Context(), event(t, acme, "GET", "/", ""))
+	if err == nil && status == http.StatusOK && strings.Contains(string(answer), "statusCode") {
+		t.Errorf("it answers %s", answer)
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			a.mu.Lock()
-			a.secret = test.secret
-			a.mu.Unlock()
-			variables := routerVariables()
-			test.spoil(variables)
-			router := start(t, "router", a.environment(variables))
-			status, answer, err := router.invoke(t.Context(), event(t, acme, "GET", "/", ""))
-			if err == nil && status == http.StatusOK && strings.Contains(string(answer), "statusCode") {
-				t.Errorf("it answers %s", answer)
-			}
-			for _, says := range test.says {
-				if !strings.Contains(router.output.String(), says) {
-					t.Errorf("its log does not say %q:\n%s", says, router.output)
-				}
-			}
-			if strings.Contains(router.output.String(), "5a5a") {
-				t.Errorf("its log shows the key:\n%s", router.output)
-			}
-		})
+	for _, says := range []string{"CELLWALL_CELL is not set", "CELLWALL_ROUTES is"} {
+		if !strings.Contains(router.output.String(), says) {
+			t.Errorf("its log does not say %q:\n%s", says, router.output)
+		}
+	}
+}
+
+// TestRouterSaysWhyItHasNoKey: an environment starts whatever the secret holds, serves who needs no key, and
+// tells its log, and no client, what is wrong.
+func TestRouterSaysWhyItHasNoKey(t *testing.T) {
+	a := newAWS(t)
+	a.secret = `{"1":"` + strings.Repeat("5a", 31) + `"}`
+	a.publish(topology(1, "1", "s01", "s02"))
+	a.enter(directory.Entry{Tenant: "acme", Cell: "eu-1", State: directory.Active, Epoch: 1, Topology: 1})
+	a.enter(directory.Entry{Tenant: "pinned", Cell: "eu-1", State: directory.Active, Epoch: 1, Topology: 1, Pins: []string{"s01"}})
+	a.functions[cell.Shard("s01").WorkerAlias()] = start(t, "worker", a.environment(map[string]string{
+		"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": "s01", "CELLWALL_TABLE": cell.Store(),
+		"CELLWALL_SHARD_TABLE": cell.Shard("s01").Table(),
+	}))
+	a.hold("s01", "pinned", 1)
+	c := &testCell{a, start(t, "router", a.environment(routerVariables()))}
+	c.want(t, c.send(t, acme, "GET", "/orders/1", ""), 503)
+	c.want(t, c.send(t, `{"tenant_id":"pinned"}`, "PUT", "/orders/1", "x"), 204)
+	for _, says := range []string{"version 1 is not 64 hexadecimal digits", "there is no snapshot"} {
+		if !strings.Contains(c.router.output.String(), says) {
+			t.Errorf("its log does not say %q:\n%s", says, c.router.output)
+		}
+	}
+	if strings.Contains(c.router.output.String(), "5a5a") {
+		t.Errorf("its log shows the key:\n%s", c.router.output)
 	}
 }
