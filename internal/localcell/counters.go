@@ -34,7 +34,7 @@ type Counters struct {
 // ShardCounter is what one shard was asked.
 type ShardCounter struct {
 	Attempts int64 `json:"attempts"`
-	Failures int64 `json:"failures"` // no answer, or 502, 503, 504
+	Failures int64 `json:"failures"` // no answer, or 500, 502, 503, 504
 }
 
 // counting collects Counters.
@@ -89,7 +89,7 @@ func (c *counting) suspect(tenant string) {
 
 func unusable(a routing.Attempt) bool {
 	switch a.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return a.Err != nil

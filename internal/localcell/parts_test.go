@@ -201,14 +201,15 @@ func TestCounting(t *testing.T) {
 		{Tenant: "a", Attempts: []routing.Attempt{ok("s01")}},
 		{Tenant: "a", Fallbacks: 1, Attempts: []routing.Attempt{gone("s01"), ok("s02")}},
 		{Tenant: "b", Fallbacks: 1, Attempts: []routing.Attempt{{Shard: "s01", Status: 503}, gone("s02")}},
-		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 500}}}, // an answer
+		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 404}}}, // an answer
+		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 500}}},
 		{Tenant: "c"},
 	} {
 		c.observe(o)
 	}
 	want := Counters{
-		Requests: 5, Refused: 1, Failures: 1, Fallbacks: 2,
-		Shards:   map[string]ShardCounter{"s01": {3, 2}, "s02": {3, 1}},
+		Requests: 6, Refused: 1, Failures: 2, Fallbacks: 2,
+		Shards:   map[string]ShardCounter{"s01": {3, 2}, "s02": {4, 2}},
 		FellBack: map[string]int64{"a": 1, "b": 1},
 		Suspects: map[string]int64{"b": 2},
 	}
