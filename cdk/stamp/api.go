@@ -1,11 +1,14 @@
 package stamp
 
 import (
+	"strings"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/jsii-runtime-go"
 
 	"cellwall.dev/cellwall/internal/fleet"
 )
@@ -27,6 +30,13 @@ func newAPI(st awscdk.Stack, a api) {
 	})
 }
 
+// standsIn says whether the resource of an ARN is of this account and region. A stack can let its API invoke a
+// function there, and no other: of that one, its owner does (docs/deploying.md).
+func standsIn(arn, account, region string) bool {
+	words := strings.Split(arn, ":")
+	return len(words) > 5 && words[3] == region && words[4] == account
+}
+
 // newAuthorizer verifies callers before the function is asked; with source verify nobody does, and the function
 // verifies tokens itself.
 func newAuthorizer(st awscdk.Stack, a api) awsapigatewayv2.IHttpRouteAuthorizer {
@@ -34,10 +44,8 @@ func newAuthorizer(st awscdk.Stack, a api) awsapigatewayv2.IHttpRouteAuthorizer 
 	case fleet.AuthIAM:
 		return awsapigatewayv2authorizers.NewHttpIamAuthorizer()
 	case fleet.AuthLambda:
-		// AddPermission works on a function of the stack's own account and region only; of another one its owner
-		// gives the API leave.
 		fn := awslambda.Function_FromFunctionAttributes(st, str("Authorizer"), &awslambda.FunctionAttributes{
-			FunctionArn: str(a.auth.AuthorizerARN), SameEnvironment: yes})
+			FunctionArn: str(a.auth.AuthorizerARN), SameEnvironment: jsii.Bool(standsIn(a.auth.AuthorizerARN, *st.Account(), *st.Region()))})
 		return awsapigatewayv2authorizers.NewHttpLambdaAuthorizer(str("Caller"), fn, &awsapigatewayv2authorizers.HttpLambdaAuthorizerProps{
 			ResponseTypes: list(awsapigatewayv2authorizers.HttpLambdaResponseType_SIMPLE),
 			// An answer that is remembered would be that of another token, if the header were not the source.

@@ -5,6 +5,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // How the router consumes the dispatch queue. What waits there is rare, and requests need the router more.
@@ -20,6 +22,9 @@ func newDispatch(core awscdk.Stack, p *plan, router awslambda.Alias) {
 	queue := newJobQueue(core, "Dispatch", p.names.Dispatch(), &awssqs.QueueProps{
 		VisibilityTimeout: seconds(6 * routerTimeout),
 		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(dispatchReceive)}})
+	for _, q := range []awssqs.Queue{dead, queue} {
+		awscdk.Tags_Of(q).Add(str(names.TagRole), str("dispatch"), nil)
+	}
 	router.AddEventSource(awslambdaeventsources.NewSqsEventSource(queue, &awslambdaeventsources.SqsEventSourceProps{
 		BatchSize: num(batchSize), MaxConcurrency: num(dispatchConcurrency), ReportBatchItemFailures: yes}))
 }

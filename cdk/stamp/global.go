@@ -14,8 +14,8 @@ import (
 // globalStackID is the id of the global stack in the app, beside the cells' names.
 const globalStackID = "global"
 
-// newGlobal is the one stack that belongs to no cell: the tenant directory, a global table with a
-// replica in every region that the fleet names. Its keys are those of every table of ours
+// newGlobal is the one stack that belongs to no cell: the roles of the fleet's front doors, and the tenant
+// directory, a global table with a replica in every region that the fleet names. Its keys are those of every table of ours
 // (names.PartitionKey, names.SortKey); an entry is TENANT#<id>, ENTRY. The indexes list records by what
 // the directory says they belong to, such as a cell; caches learn of changes by the stream, which a table
 // with replicas has in this form anyway.
@@ -23,7 +23,7 @@ const globalStackID = "global"
 // AWS::DynamoDB::GlobalTable does not create a replica outside of the stack's region and give it a
 // policy in one operation (Amazon DynamoDB developer guide, resource-based policy considerations), so
 // the replicas that a deployment creates, fresh, get theirs with the next one.
-func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) {
+func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) awscdk.Stack {
 	home := f.Directory
 	st := newStack(app, globalStackID, names.ForFleet(f.Service).Stack(), "Tenant directory of "+f.Service,
 		&awscdk.Environment{Account: str(home.Account), Region: str(home.Region)},
@@ -58,6 +58,8 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) {
 		ResourcePolicy:                   directoryPolicy(f, home.Region),
 		Replicas:                         &replicas,
 	})
+	createStateLast(st)
+	return st
 }
 
 // directoryIndex lists whole records by one attribute, whose values are as few as states of a tenant are.
@@ -113,7 +115,7 @@ func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
 	table := directoryARN(f, region)
 	statements := []awsiam.PolicyStatement{routers.may("RoutersReadEntries", region, []string{"dynamodb:GetItem"}, table)}
 	if len(keepers) > 0 {
-		statements = append(statements, keepers.may("KeepersReadCells", region, keeperReads, table, table+"/index/*"))
+		statements = append(statements, keepers.may("KeepersReadCells", region, keeperReads, table, cellIndex(table)))
 	}
 	return awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})
 }

@@ -30,9 +30,9 @@ func someVPC() *fleet.VPC {
 		"a": "subnet-0123456789abcdef0", "b": "subnet-0123456789abcdef1", "c": "subnet-0123456789abcdef2"}}
 }
 
-// readers are the roles that the directory's policy in each region lets read; nil where there is no
+// readersOf are the roles that the directory's policy in each region lets read; nil where there is no
 // policy.
-func readers(t *testing.T, global stack) map[string][]string {
+func readersOf(t *testing.T, global stack) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
 	table := global.one(t, "AWS::DynamoDB::GlobalTable")
@@ -86,7 +86,7 @@ func TestReaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := synth(t, sample(t, c.cells))
-			if d := cmp.Diff(c.want, readers(t, a["global"])); d != "" {
+			if d := cmp.Diff(c.want, readersOf(t, a["global"])); d != "" {
 				t.Errorf("readers (-want +got):\n%s", d)
 			}
 		})
@@ -113,7 +113,7 @@ func TestNewReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := readers(t, first["global"]); got["us-east-1"] != nil {
+	if got := readersOf(t, first["global"]); got["us-east-1"] != nil {
 		t.Errorf("the new replica is created with a policy for %v", got["us-east-1"])
 	}
 	table := second["global"].one(t, "AWS::DynamoDB::GlobalTable")

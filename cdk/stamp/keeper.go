@@ -6,7 +6,6 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
@@ -19,7 +18,7 @@ import (
 // keeperTimeout is for one snapshot, in seconds: a large cell's tenants are many pages.
 const keeperTimeout = 300
 
-// newKeeper is the cell's keeper function, by its schedule. It is outside the cell's network, since the token
+// newKeeper is the cell's keeper function with its schedule. It is outside the cell's network, since the token
 // issuer whose keys it keeps is on the Internet; the rest of what it reads are AWS's regional services.
 func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snapshots) {
 	logs := newLogGroup(core, "KeeperLogs", p.names.LogGroup("keeper"))
@@ -38,18 +37,33 @@ func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snaps
 		MemorySize:                   num(p.fleet.Keeper.Memory),
 		Timeout:                      seconds(keeperTimeout),
 		ReservedConcurrentExecutions: num(fleet.KeeperConcurrency),
-		RetryAttempts:                num(0), // the next run comes anyway
-		MaxEventAge:                  seconds(60),
 		Environment:                  variables(p.keeperEnvironment()),
 	})
+	// Of the alias, by which it is invoked: what the function says of itself holds for $LATEST alone.
 	live := awslambda.NewAlias(core, str("KeeperLive"), &awslambda.AliasProps{
-		AliasName: str(names.Alias), Version: fn.CurrentVersion()})
-	awsevents.NewRule(core, str("KeeperSchedule"), &awsevents.RuleProps{
-		Description: str("Snapshots of cell " + p.cell.Name + " of " + p.fleet.Service),
-		Schedule:    awsevents.Schedule_Rate(seconds(int(p.fleet.Keeper.Every.Seconds()))),
-		Targets: list[awsevents.IRuleTarget](awseventstargets.NewLambdaFunction(live, &awseventstargets.LambdaFunctionProps{
-			RetryAttempts: num(0), MaxEventAge: seconds(60)})),
+		AliasName: str(names.Alias), Version: fn.CurrentVersion(), RetryAttempts: num(0), MaxEventAge: seconds(keeperPatience)})
+	newKeeperSchedule(core, p, live)
+}
+
+// keeperPatience is how many seconds a run that is due may wait. After that the next one is.
+const keeperPatience = 60
+
+// newKeeperSchedule has the keeper write. The rule is of the bare CloudFormation type: the permission knows it by
+// its derived ARN instead of by reference, so that createStateLast can have it wait for the bucket. A rate counts
+// from the rule's creation, so that a first deployment is through, or failed, before anything lies in the bucket
+// that would keep CloudFormation from taking it back.
+func newKeeperSchedule(core awscdk.Stack, p *plan, keeper awslambda.Alias) {
+	awsevents.NewCfnRule(core, str("KeeperSchedule"), &awsevents.CfnRuleProps{
+		Name:               str(p.names.KeeperSchedule()),
+		Description:        str("Snapshots of cell " + p.cell.Name + " of " + p.fleet.Service),
+		ScheduleExpression: awsevents.Schedule_Rate(seconds(int(p.fleet.Keeper.Every.Seconds()))).ExpressionString(),
+		Targets: list(&awsevents.CfnRule_TargetProperty{
+			Id: str("keeper"), Arn: keeper.FunctionArn(), Input: str("{}"),
+			RetryPolicy: &awsevents.CfnRule_RetryPolicyProperty{MaximumRetryAttempts: num(0), MaximumEventAgeInSeconds: num(keeperPatience)}}),
 	})
+	awslambda.NewCfnPermission(core, str("KeeperScheduled"), &awslambda.CfnPermissionProps{
+		FunctionName: keeper.FunctionArn(), Action: str("lambda:InvokeFunction"), Principal: str("events.amazonaws.com"),
+		SourceArn: str(p.arn("events", "rule/"+p.names.KeeperSchedule()))})
 }
 
 // keeperRole may read what a snapshot holds: the cell's entries by the directory's index, its topologies and
@@ -62,7 +76,7 @@ func keeperRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	})
 	logs.GrantWrite(role)
 	table := directoryARN(p.fleet, p.directoryRegion())
-	role.AddToPolicy(allow(keeperReads, table, table+"/index/*"))
+	role.AddToPolicy(allow(keeperReads, table, cellIndex(table)))
 	var looks []string
 	if p.service != nil {
 		looks = append(looks, "elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth")
@@ -76,8 +90,10 @@ func keeperRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	return role
 }
 
-// keeperReads are the keeper's actions on the directory.
+// keeperReads are the keeper's actions on the directory's table and the index that lists a cell's tenants.
 var keeperReads = []string{"dynamodb:GetItem", "dynamodb:Query"}
+
+func cellIndex(table string) string { return table + "/index/" + names.FirstIndex }
 
 // keeperEnvironment is what the keeper is told. lambda/keeper reads exactly these.
 func (p *plan) keeperEnvironment() map[string]string {
@@ -88,7 +104,10 @@ func (p *plan) keeperEnvironment() map[string]string {
 		"CELLWALL_DIRECTORY":        directoryARN(p.fleet, p.directoryRegion()),
 		"CELLWALL_DIRECTORY_REGION": p.directoryRegion(),
 		"CELLWALL_SNAPSHOT_BUCKET":  p.names.SnapshotBucket(p.cell.Account, p.cell.Region),
-		"CELLWALL_ISSUER":           p.fleet.Auth.Issuer,
+	}
+	// Where nothing in the cell verifies tokens, nobody waits for the issuer, and its outage is no fault of a run's.
+	if p.fleet.Auth.Source == fleet.AuthVerify || p.fleet.FrontDoor != nil {
+		env["CELLWALL_ISSUER"] = p.fleet.Auth.Issuer
 	}
 	if p.fleet.Shard.Lambda != nil {
 		env["CELLWALL_SLICES"] = "1"

@@ -54,7 +54,8 @@ func dist(t testing.TB, functions Arch) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, arch := range map[string]Arch{
-		"dist/router/bootstrap": functions, "dist/worker/bootstrap": functions, "dist/worker-http/worker-http": ARM64} {
+		"dist/router/bootstrap": functions, "dist/keeper/bootstrap": functions, "dist/frontdoor/bootstrap": functions,
+		"dist/worker/bootstrap": functions, "dist/worker-http/worker-http": ARM64} {
 		write(t, filepath.Join(dir, name), executable(arch), 0o755)
 	}
 	return dir
@@ -101,7 +102,7 @@ var settings = sync.OnceValues(func() (map[string]any, error) {
 })
 
 func input(f *fleet.Fleet) Input {
-	return Input{Fleet: f, Router: f.Path("dist/router"), Arch: ARM64}
+	return Input{Fleet: f, Router: f.Path("dist/router"), Keeper: f.Path("dist/keeper"), FrontDoor: f.Path("dist/frontdoor"), Arch: ARM64}
 }
 
 // try synthesises into a new folder, which stays until all tests are done.

@@ -90,8 +90,9 @@ func routerSecurityGroup(core awscdk.Stack, vpc awsec2.IVpc) awsec2.ISecurityGro
 
 // addEndpoints are the ways out of a cell's own network. The two gateway endpoints cost nothing. An
 // interface endpoint costs about 8 US dollars a month and zone, whatever travels through it, so only
-// those stand here that nothing works without: the key store, the one that opens the cell's snapshot while that
-// is down, and the transports that the fleet's shards have, for the router; for instances CloudFormation, which they tell whether a release works.
+// those stand here that nothing works without: for the router the key store, KMS, which opens the cell's snapshot
+// while that is down, and the transports that the fleet's shards have; for instances CloudFormation, which they tell
+// whether a release works.
 // Five in three zones are about 120 dollars a month and cell. NAT gateways in three zones would be about
 // 100 with nothing travelling through them, and would let everything out.
 //

@@ -1,6 +1,6 @@
-// Package stamp turns a fleet into CloudFormation stacks: one global stack with the tenant directory,
-// and per cell a CDK Stage with a core stack and one stack per shard, so that a failed update hurts
-// one shard and no template comes near CloudFormation's 500 resources.
+// Package stamp turns a fleet into CloudFormation stacks: one global stack with the tenant directory, one for each
+// region's front door where the fleet has them, and per cell a CDK Stage with a core stack and one stack per shard,
+// so that a failed update hurts one shard and no template comes near CloudFormation's 500 resources.
 //
 // # Rules that every file here keeps
 //
@@ -75,15 +75,12 @@ func Run(o Options) (err error) {
 		return err
 	}
 	return Synthesise(app, Input{
-		Fleet:  f,
-		Router: filepath.Join("dist", "router"),
-		Keeper: filepath.Join("dist", "keeper"),
-
-		FrontDoor: filepath.Join("dist", "frontdoor"),
-
-		Cell: setting(app, contextCell, ""),
-		Arch: Arch(setting(app, contextArch, string(ARM64))),
-
+		Fleet:       f,
+		Router:      filepath.Join("dist", "router"),
+		Keeper:      filepath.Join("dist", "keeper"),
+		FrontDoor:   filepath.Join("dist", "frontdoor"),
+		Cell:        setting(app, contextCell, ""),
+		Arch:        Arch(setting(app, contextArch, string(ARM64))),
 		NewReplicas: regions(setting(app, contextNewReplicas, "")),
 	})
 }
@@ -101,8 +98,8 @@ func Synthesise(app awscdk.App, in Input) (err error) {
 		return err
 	}
 	if in.Cell == "" {
-		newGlobal(app, in.Fleet, in.NewReplicas)
-		if err := newFrontDoors(app, in); err != nil {
+		global := newGlobal(app, in.Fleet, in.NewReplicas)
+		if err := newFrontDoors(app, in, global); err != nil {
 			return err
 		}
 	}

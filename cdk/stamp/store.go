@@ -45,13 +45,13 @@ func newBucket(st awscdk.Stack, id, name string, more ...*awss3.LifecycleRule) {
 	})
 }
 
-// createStateLast lets a stack's bucket wait for everything else in the stack, and its table for the
-// bucket, too. A first deployment that fails is rolled back, and DynamoDB refuses to delete a protected
+// createStateLast lets a stack's bucket wait for everything else in the stack, its schedule for the bucket, and its
+// table for these, too. A first deployment that fails is rolled back, and DynamoDB refuses to delete a protected
 // table: it would be left behind, and its name would fail every deployment that follows. As the last
 // resource it is not there yet when another fails. Nothing refers to a table, since names are derived;
 // to a bucket refers its policy, which waits for the bucket.
 func createStateLast(st awscdk.Stack) {
-	var others, buckets, policies, tables []awscdk.CfnResource
+	var others, buckets, policies, schedules, tables []awscdk.CfnResource
 	for _, c := range *st.Node().FindAll(constructs.ConstructOrder_PREORDER) {
 		r, ok := c.(awscdk.CfnResource)
 		if !ok {
@@ -62,7 +62,9 @@ func createStateLast(st awscdk.Stack) {
 			buckets = append(buckets, r)
 		case "AWS::S3::BucketPolicy":
 			policies = append(policies, r)
-		case "AWS::DynamoDB::Table":
+		case "AWS::Events::Rule":
+			schedules = append(schedules, r)
+		case "AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable":
 			tables = append(tables, r)
 		default:
 			others = append(others, r)
@@ -76,7 +78,8 @@ func createStateLast(st awscdk.Stack) {
 		}
 	}
 	wait(buckets, others)
-	wait(tables, others, buckets, policies)
+	wait(schedules, others, buckets, policies)
+	wait(tables, others, buckets, policies, schedules)
 }
 
 func stringKey(name string) *awsdynamodb.Attribute {

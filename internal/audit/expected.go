@@ -14,6 +14,7 @@ var expectedRoles = map[string]string{
 	"api":           "the cell's ingress, which every request passes by design",
 	"directory":     "the tenant directory, read through caches that outlive it",
 	"placement-key": "the cell's placement key, read once and kept",
+	"dispatch":      "jobs that the router places again; a shard sends there what is not its own, and serves without",
 	"keeper":        "writes snapshots; nothing on a request's path waits for it",
 }
 
@@ -72,6 +73,8 @@ func (g *graph) expectedName(n *node) string {
 		return expectedRoles["cell-store"]
 	case n.typ == "AWS::SecretsManager::Secret" && n.name == cell.PlacementKey():
 		return expectedRoles["placement-key"]
+	case n.typ == "AWS::SQS::Queue" && (n.name == cell.Dispatch() || n.name == cell.DispatchDeadLetters()):
+		return expectedRoles["dispatch"]
 	}
 	return ""
 }

@@ -30,6 +30,7 @@ func (c Cell) All() []Named {
 		{"log group", c.LogGroup("router")},
 		{"function", c.Keeper()},
 		{"role", c.KeeperRole()},
+		{"rule", c.KeeperSchedule()},
 		{"log group", c.LogGroup("keeper")},
 		{"key alias", c.SnapshotKey()},
 		{"key alias", c.SnapshotMAC()},

@@ -109,6 +109,9 @@ func (c Cell) KeeperRole() string { return c.join("keeper-role") }
 // Keeper is the function that writes the cell's snapshot.
 func (c Cell) Keeper() string { return c.join("keeper") }
 
+// KeeperSchedule is the rule of EventBridge that has it write.
+func (c Cell) KeeperSchedule() string { return c.join("keeper") }
+
 // SnapshotBucket is the bucket of the cell's snapshot; bucket names are global, hence account and region.
 // Its digit keeps it apart from the bucket of a shard, whose id begins with a letter.
 func (c Cell) SnapshotBucket(account, region string) string {

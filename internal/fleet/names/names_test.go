@@ -25,6 +25,7 @@ func TestGolden(t *testing.T) {
 		{"router's alias", c.RouterAlias(), "orders-eu-1-router:live"},
 		{"keeper", c.Keeper(), "orders-eu-1-keeper"},
 		{"keeper role", c.KeeperRole(), "orders-eu-1-keeper-role"},
+		{"keeper's schedule", c.KeeperSchedule(), "orders-eu-1-keeper"},
 		{"snapshot's bucket", c.SnapshotBucket("111111111111", "eu-west-1"), "orders-eu-1-0snap-111111111111-eu-west-1"},
 		{"snapshot's key", c.SnapshotKey(), "alias/orders-eu-1-snapshot"},
 		{"snapshot's MAC", c.SnapshotMAC(), "alias/orders-eu-1-snapshot-mac"},
@@ -125,6 +126,7 @@ func TestAWSLimits(t *testing.T) {
 		"Auto Scaling group": regexp.MustCompile(`^[^:]{1,255}$`),                                 // CreateAutoScalingGroup
 		"target group":       regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,30}[a-zA-Z0-9])?$`), // CreateTargetGroup
 		"load balancer":      regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,30}[a-zA-Z0-9])?$`), // CreateLoadBalancer
+		"rule":               regexp.MustCompile(`^[.\-_A-Za-z0-9]{1,64}$`),                       // EventBridge PutRule
 		"host":               regexp.MustCompile(`^([a-z0-9-]{1,63}\.){3}internal$`),              // RFC 1035
 	}
 	rapid.Check(t, func(t *rapid.T) {
