@@ -243,11 +243,11 @@ func (f *directoryFlags) stamped(name string) (*fleet.Fleet, fleet.Cell, error) 
 	return fl, c, err
 }
 
-// admits refuses a cell that cannot be in the directory: the directory is another service's, or that of one
-// running cell, which is another.
+// admits refuses a cell that cannot be in the directory: the directory is another service's, or that of
+// running cells, of which it is none.
 func (d *desk) admits(ctx context.Context, service, cell string) error {
-	if d.cell != "" && d.cell != cell {
-		return hint(usagef("cell %q does not run here: %s is cell %q", cell, d.where, d.cell), "name the directory of that cell with --directory, or start it with cellwall local up --cell %s in another --state-dir", quote(cell))
+	if len(d.running) > 0 && !slices.Contains(d.running, cell) {
+		return hint(usagef("cell %q does not run here: %s is %s", cell, d.where, cellNames(d.running)), "name the directory of that cell with --directory, or start it with cellwall local up --cell %s in another --state-dir", quote(cell))
 	}
 	return d.OfService(ctx, service)
 }

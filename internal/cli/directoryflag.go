@@ -50,7 +50,7 @@ type desk struct {
 	keys      directory.Keys
 	reach     func(cells ...string) error // refuses, before anything is done, cells whose shards are out of reach
 	where     string                      // for people
-	cell      string                      // that alone lives in the directory; "" when there is no such
+	running   []string                    // that alone live in the directory; empty when there are no such
 	by, why   string
 	operation string
 	at        time.Time
@@ -175,7 +175,7 @@ func (f *directoryFlags) localHome(d *desk) (directory.Home, directory.Keys, err
 		return nil, nil, err
 	}
 	d.files = filesIn(state.String())
-	d.where, d.cell = "the local cell in "+state.String(), r.Only()
+	d.where, d.running = "the local cell in "+state.String(), r.Names()
 	return home, func(_ context.Context, cell, version string) ([]byte, error) { return state.Key(cell, version) }, nil
 }
 

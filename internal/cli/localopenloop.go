@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +20,36 @@ const openLoopAtOnce = 512
 // shownFailed is how many of the tenants that failed are printed, and of the slowest.
 const shownFailed = 20
 
+// sender is who sends traffic: the first tenants of the directory, or those of a file.
+type sender struct {
+	first int // 0 for all
+	file  string
+}
+
+// Set implements pflag.Value. What begins like a number is to be one; a file of such a name is ./NAME.
+func (s *sender) Set(text string) error {
+	if text == "" || strings.ContainsAny(text[:1], "+-0123456789 ") {
+		var n wholeNumber
+		if err := n.Set(text); err != nil {
+			return fmt.Errorf("%w, or a file", err)
+		}
+		*s = sender{first: int(n)}
+		return nil
+	}
+	*s = sender{file: text}
+	return nil
+}
+
+func (s *sender) String() string {
+	if s.file != "" {
+		return s.file
+	}
+	return strconv.Itoa(s.first)
+}
+
+// Type implements pflag.Value.
+func (*sender) Type() string { return "int or file" }
+
 // openLoop is what the flags of traffic in open loop say.
 type openLoop struct {
 	rps          float64
@@ -27,7 +58,7 @@ type openLoop struct {
 }
 
 // openLoop sends traffic at random moments and prints what the tenants experienced.
-func (l *local) openLoop(ctx context.Context, who string, o openLoop, asJSON bool) error {
+func (l *local) openLoop(ctx context.Context, who sender, o openLoop, asJSON bool) error {
 	numbers := traffic.Load{RPS: o.rps, For: o.long, AtOnce: o.atOnce}
 	if err := numbers.Check(); err != nil {
 		return usagef("%w", err)
@@ -36,19 +67,20 @@ func (l *local) openLoop(ctx context.Context, who string, o openLoop, asJSON boo
 		return usagef("--seed %d: want 0 or more", o.seed)
 	}
 	var population *population
-	first, err := strconv.Atoi(who)
-	if err != nil {
-		if population, err = l.filePopulation(who, directoryID); err != nil {
+	if who.first < 0 {
+		return usagef("--tenants %d: want a number of tenants, 0 for all, or a file", who.first)
+	}
+	if who.file != "" {
+		var err error
+		if population, err = l.filePopulation(who.file, directoryID); err != nil {
 			return err
 		}
-	} else if first < 0 {
-		return usagef("--tenants %s: want a file, or a number of tenants", who)
 	}
 	d, r, err := l.find()
 	if err != nil {
 		return err
 	}
-	ids, loads, err := l.loaded(ctx, d, r, population, first)
+	ids, loads, err := l.loaded(ctx, d, r, population, who.first)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,7 +19,8 @@ func localTraffic(l *local) *cobra.Command {
 	var rounds, concurrency int
 	var rate float64
 	var limit time.Duration
-	var broken, who string
+	var broken string
+	var who sender
 	var asJSON bool
 	var open openLoop
 	cmd := &cobra.Command{
@@ -59,9 +59,9 @@ are idempotent), or when a tenant was fully down, with or without --break.`,
 				}
 				return l.openLoop(cmd.Context(), who, open, asJSON)
 			}
-			tenants, err := strconv.Atoi(who)
-			if err != nil || tenants < 0 {
-				return usagef("--tenants %s: want a number of tenants, or 0 for all; a file goes with --rps and --for", who)
+			tenants := who.first
+			if who.file != "" || tenants < 0 {
+				return usagef("--tenants %s: want a number of tenants, or 0 for all; a file goes with --rps and --for", &who)
 			}
 			numbers := traffic.Config{Rounds: rounds, Concurrency: concurrency, Rate: rate, Limit: limit, Broken: broken}
 			if err := numbers.CheckNumbers(); err != nil {
@@ -111,7 +111,7 @@ are idempotent), or when a tenant was fully down, with or without --break.`,
 			return report.Fault()
 		},
 	}
-	cmd.Flags().StringVar(&who, "tenants", "0", "number of tenants, by order of their ids (0: all); or with --rps a file, as for local up")
+	cmd.Flags().Var(&who, "tenants", "number of tenants, by order of their ids (0: all); or with --rps a file, as for local up")
 	floatVar(cmd.Flags(), &open.rps, "rps", 100, "requests a second, at random moments")
 	cmd.Flags().DurationVar(&open.long, "for", time.Minute, "how long to send, up to 45m")
 	intVar(cmd.Flags(), &open.seed, "seed", 0, "with --rps: of what is sent when (0: another one each time)")

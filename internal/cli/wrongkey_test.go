@@ -131,11 +131,11 @@ func TestOnlyTheCellThatRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk := &desk{Residence: directory.NewResidence(d, directory.NewMemoryHolder(), nil), where: "the local cell in RUN", cell: "eu-1"}
+	desk := &desk{Residence: directory.NewResidence(d, directory.NewMemoryHolder(), nil), where: "the local cell in RUN", running: []string{"eu-1"}}
 	if err := desk.admits(t.Context(), "orders", "eu-1"); err != nil {
 		t.Error(err)
 	}
-	if err := desk.admits(t.Context(), "orders", "us-1"); statusOf(err) != ExitUsage || !strings.Contains(err.Error(), `cell "us-1" does not run here: the local cell in RUN is cell "eu-1"`) {
+	if err := desk.admits(t.Context(), "orders", "us-1"); statusOf(err) != ExitUsage || !strings.Contains(err.Error(), `cell "us-1" does not run here: the local cell in RUN is cell eu-1`) {
 		t.Errorf("%v", err)
 	}
 }
