@@ -135,6 +135,7 @@ const (
 	famTopology = "TOPOLOGY" // CELL#<name>    TOPOLOGY#<version>
 	famSlot     = "SLOT"     // CELL#<name>    SLOT#<number>
 	famDone     = "DONE"     // TENANT#<id>    DONE#<operation>, and of cells CELL#<name>
+	famNote     = "NOTE"     // CELL#<name>    NOTE#<note>
 )
 
 var formatKey = Key{"META", "FORMAT"}

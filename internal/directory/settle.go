@@ -155,6 +155,27 @@ func (r *Residence) vain(ctx context.Context, lost Entry, at []place) error {
 	return nil
 }
 
+// LetGo has shards of a cell let go of a tenant where a change held it that was given up: those that the entry
+// which stands does not need. expect is the epoch that the change was made of: ErrStale while that stands, since
+// others may be about to succeed it with the same shards.
+func (r *Residence) LetGo(ctx context.Context, tenant, cell string, shards []string, expect uint64) error {
+	now, err := r.Get(ctx, tenant)
+	if err == nil && now.Epoch <= expect {
+		err = ErrStale
+	}
+	if err == nil {
+		var at []place
+		for _, s := range shards {
+			at = append(at, place{cell, s})
+		}
+		err = r.letGo(ctx, now, at)
+	}
+	if err != nil {
+		return fmt.Errorf("let go of tenant %q: %w", tenant, err)
+	}
+	return nil
+}
+
 // letGo has shards let go of a tenant who, by an entry that stood, is not there.
 func (r *Residence) letGo(ctx context.Context, stood Entry, from []place) error {
 	needed, err := r.held(ctx, stood)

@@ -26,6 +26,7 @@ const (
 	partThrottles  = "throttles"
 	partQueues     = "queue ages"
 	partDrains     = "drains"
+	partSuspects   = "suspects"
 )
 
 // essential are the parts without which a router cannot place a tenant.
@@ -76,6 +77,11 @@ func (k *Keeper) collect(ctx context.Context, last *snapshot.Snapshot, o Options
 			return err
 		})
 	})
+	if k.c.Suspects != nil {
+		wait.Go(func() {
+			r.part(ctx, partSuspects, sourceTimeout, &last.Times.Suspects, &r.next.Times.Suspects, r.suspects)
+		})
+	}
 	wait.Wait()
 	r.health(ctx, drained)
 	return r.next, r.parts
@@ -212,6 +218,16 @@ func (r *round) issuer(ctx context.Context) error {
 	}
 	r.next.IssuerKeys = compact.Bytes()
 	return nil
+}
+
+// suspects is the tenants that all routers are to hold.
+func (r *round) suspects(ctx context.Context) error {
+	r.next.Suspects = r.last.Suspects // a hold says itself when it is over
+	held, err := r.c.Suspects.Suspects(ctx)
+	if err == nil {
+		r.next.Suspects = held
+	}
+	return err
 }
 
 // drains is the shards that operators drained.

@@ -62,6 +62,11 @@ type Queues interface {
 	QueueAges(ctx context.Context, shards []string) (map[string]time.Duration, error)
 }
 
+// Suspects knows the tenants that all routers are to hold.
+type Suspects interface {
+	Suspects(ctx context.Context) ([]snapshot.Suspect, error)
+}
+
 // Store is where the snapshot lies.
 type Store interface {
 	snapshot.Reader
@@ -76,7 +81,7 @@ type Keyring interface {
 	snapshot.Opener
 }
 
-// Config configures a Keeper. Issuer, Targets, Throttles and Queues are nil where the cell has none.
+// Config configures a Keeper. Issuer, Targets, Throttles, Queues and Suspects are nil where the cell has none.
 type Config struct {
 	Cell      string
 	Store     Store
@@ -87,6 +92,7 @@ type Config struct {
 	Targets   Targets
 	Throttles Throttles
 	Queues    Queues
+	Suspects  Suspects
 	Now       func() time.Time // time.Now when nil
 }
 
@@ -226,6 +232,12 @@ func (k *Keeper) last(ctx context.Context) (last *snapshot.Snapshot, tag string,
 		return nil, tag, err, nil
 	}
 	return last, tag, nil, err
+}
+
+// Last is the snapshot that stands; nil when there is none that is of use.
+func (k *Keeper) Last(ctx context.Context) (*snapshot.Snapshot, error) {
+	last, _, _, err := k.last(ctx)
+	return last, err
 }
 
 // Run writes a snapshot at once and then after each interval, until ctx is done. observe is told of each run.

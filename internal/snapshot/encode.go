@@ -21,10 +21,11 @@ type meta struct {
 	Keys       map[string][]byte    `json:"keys"`
 	Issuer     json.RawMessage      `json:"issuer,omitempty"`
 	Health     []Report             `json:"health"`
+	Suspects   []Suspect            `json:"suspects,omitempty"`
 }
 
 func (s *Snapshot) meta() ([]byte, error) {
-	return json.Marshal(meta{s.Topologies, plain(s.Keys), s.IssuerKeys, s.Health})
+	return json.Marshal(meta{s.Topologies, plain(s.Keys), s.IssuerKeys, s.Health, s.Suspects})
 }
 
 // Encode returns the snapshot's bytes, unsealed: its keys are in them. ErrInvalid when it cannot be one.
@@ -50,7 +51,7 @@ func (s *Snapshot) encode(prefix []byte, room int) ([]byte, error) {
 	case len(small) > maxMeta:
 		return nil, fmt.Errorf("%w: topologies, keys and reports take %d bytes, and %d are the most", ErrInvalid, len(small), maxMeta)
 	}
-	const numbers = 11 * binary.MaxVarintLen64
+	const numbers = 12 * binary.MaxVarintLen64
 	out := make([]byte, 0, len(prefix)+2+maxName+numbers+len(small)+len(s.Entries.data)+room)
 	out = append(out, prefix...)
 	out = append(out, format)
@@ -110,7 +111,7 @@ func Decode(encoded []byte) (*Snapshot, error) {
 	if json.Unmarshal(small, &m) != nil { // the decoder's error would quote keys
 		return nil, fmt.Errorf("%w: its topologies, keys and reports do not decode", ErrMalformed)
 	}
-	s.Topologies, s.IssuerKeys, s.Health = m.Topologies, m.Issuer, m.Health
+	s.Topologies, s.IssuerKeys, s.Health, s.Suspects = m.Topologies, m.Issuer, m.Health, m.Suspects
 	s.Keys = make(map[string]Secret, len(m.Keys))
 	for version, key := range m.Keys {
 		s.Keys[version] = key

@@ -186,6 +186,7 @@ func random(t testing.TB, r *mathrand.Rand, n int) (*Snapshot, map[string]direct
 		Keys:       map[string]Secret{"1": bytes.Repeat([]byte{0xa1}, 32), "2": bytes.Repeat([]byte{0xb2}, 32)},
 		IssuerKeys: json.RawMessage(`{"keys":[{"kty":"RSA","n":"AQ\u003c"}]}`),
 		Health:     []Report{{Shard: "s02", Drained: true}, {Shard: "s01", Healthy: 1, Targets: 2, Throttled: 1.5, QueueAge: time.Minute}},
+		Suspects:   []Suspect{{Tenant: "zeta", Until: epoch0.Add(time.Minute)}, {Tenant: "acme", Until: epoch0.Add(time.Hour)}},
 	}
 	for i, at := range s.Times.all() {
 		if r.IntN(4) > 0 {

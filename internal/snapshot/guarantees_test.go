@@ -80,6 +80,8 @@ func TestOneEncoding(t *testing.T) {
 	slices.Reverse(other.Topologies)
 	other.Health = slices.Clone(s.Health)
 	slices.Reverse(other.Health)
+	other.Suspects = slices.Clone(s.Suspects)
+	slices.Reverse(other.Suspects)
 	second, err := Encode(&other)
 	if err != nil || !bytes.Equal(first, second) {
 		t.Errorf("two encodings of one snapshot, %v", err)
@@ -115,7 +117,7 @@ func TestFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "\x01\x04eu-1\a\x80\x80\x92\xd3\xd3\x9b\xb4\xf6\x18\x80\x80\x92\xd3\xd3\x9b\xb4\xf6\x18\x00\x00\x00\x00\x00\x00\x00" +
+	want := "\x01\x04eu-1\a\x80\x80\x92\xd3\xd3\x9b\xb4\xf6\x18\x80\x80\x92\xd3\xd3\x9b\xb4\xf6\x18\x00\x00\x00\x00\x00\x00\x00\x00" +
 		`]{"topologies":null,"keys":{"1":"a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="},"health":null}` + "\x01\x04acme\x01\a\x01"
 	if string(e) != want {
 		t.Errorf("encoded as\n%q, want\n%q", e, want)

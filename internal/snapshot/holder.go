@@ -99,6 +99,14 @@ func (h *Holder) IssuerKeys() (jwks json.RawMessage, taken time.Time, ok bool) {
 	return s.IssuerKeys, s.Times.Issuer, true
 }
 
+// Suspects are the tenants whose requests take down one shard after another, for poison.Watch.Hold.
+func (h *Holder) Suspects() []Suspect {
+	if s := h.current.Load(); s != nil {
+		return s.Suspects
+	}
+	return nil
+}
+
 // forgotten is how much older than its snapshot what a source said of health may be: a source that is down
 // for longer says nothing any more. Drains are orders, not observations, and stand until they are taken back.
 const forgotten = 5 * time.Minute

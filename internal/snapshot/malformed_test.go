@@ -159,8 +159,13 @@ func TestSealRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Snapshot){
 		"no generation": func(s *Snapshot) { s.Generation = 0 },
 		"no time":       func(s *Snapshot) { s.Taken = time.Time{} },
-		"before 1970":   func(s *Snapshot) { s.Times.Issuer = time.Unix(-1, 0) },
-		"a long cell":   func(s *Snapshot) { s.Cell = strings.Repeat("x", 17) },
+		"no suspect":    func(s *Snapshot) { s.Suspects = []Suspect{{Until: epoch0}} },
+		"held for ever": func(s *Snapshot) { s.Suspects = []Suspect{{Tenant: "acme"}} },
+		"a suspect twice": func(s *Snapshot) {
+			s.Suspects = []Suspect{{Tenant: "acme", Until: epoch0}, {Tenant: "acme", Until: epoch0}}
+		},
+		"before 1970": func(s *Snapshot) { s.Times.Issuer = time.Unix(-1, 0) },
+		"a long cell": func(s *Snapshot) { s.Cell = strings.Repeat("x", 17) },
 		"topologies twice": func(s *Snapshot) {
 			s.Topologies = []directory.Topology{{Cell: "eu-1", Version: 1}, {Cell: "eu-1", Version: 1}}
 		},

@@ -90,6 +90,14 @@ type Snapshot struct {
 	Keys       map[string]Secret    // the cell's placement keys, by version
 	IssuerKeys json.RawMessage      // JWKS of the token issuer; nil when it was never read
 	Health     []Report             // by shard
+	Suspects   []Suspect            // by tenant
+}
+
+// Suspect is a tenant whose requests take down one shard after another, so that no router sends them to another
+// member until then.
+type Suspect struct {
+	Tenant string    `json:"tenant"`
+	Until  time.Time `json:"until"` // UTC
 }
 
 // Times says when each part was read at its source; zero when it never was. A part whose source was down
@@ -97,10 +105,11 @@ type Snapshot struct {
 type Times struct {
 	Entries, Topologies, Keys, Issuer   time.Time
 	Targets, Throttles, Queues, Drained time.Time // of the fields of Health
+	Suspects                            time.Time
 }
 
-func (t *Times) all() [8]*time.Time {
-	return [...]*time.Time{&t.Entries, &t.Topologies, &t.Keys, &t.Issuer, &t.Targets, &t.Throttles, &t.Queues, &t.Drained}
+func (t *Times) all() [9]*time.Time {
+	return [...]*time.Time{&t.Entries, &t.Topologies, &t.Keys, &t.Issuer, &t.Targets, &t.Throttles, &t.Queues, &t.Drained, &t.Suspects}
 }
 
 // Report is what is known of one shard from outside of the router, as the router's tracker takes it.
@@ -152,6 +161,16 @@ func (s *Snapshot) check() error {
 			return invalid("the report of shard %q has a number below 0", r.Shard)
 		}
 	}
+	for i, x := range s.Suspects {
+		switch {
+		case !directory.ValidTenant(x.Tenant):
+			return invalid("a suspect of %d bytes", len(x.Tenant))
+		case i > 0 && x.Tenant <= s.Suspects[i-1].Tenant:
+			return invalid("suspects %q and %q are not in order", s.Suspects[i-1].Tenant, x.Tenant)
+		case !moment(x.Until) || x.Until.IsZero() || x.Until.Location() != time.UTC:
+			return invalid("suspect %q is held until %v: want a time from 1970 on, in UTC", x.Tenant, x.Until)
+		}
+	}
 	return nil
 }
 
@@ -161,6 +180,7 @@ const maxKey = 1024 // bytes of a placement key; those that AWS makes have 32
 func (s Snapshot) sorted() Snapshot {
 	s.Topologies = slices.SortedFunc(slices.Values(s.Topologies), func(a, b directory.Topology) int { return cmp.Compare(a.Version, b.Version) })
 	s.Health = slices.SortedFunc(slices.Values(s.Health), func(a, b Report) int { return cmp.Compare(a.Shard, b.Shard) })
+	s.Suspects = slices.SortedFunc(slices.Values(s.Suspects), func(a, b Suspect) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	return s
 }
 
