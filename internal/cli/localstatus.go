@@ -74,6 +74,14 @@ func (l *local) printStatus(s statusReport) error {
 	if c := s.Counters; c != nil {
 		fmt.Fprintf(w, "%d requests: %d refused, %d failed, %d needed a second shard\n", c.Requests, c.Refused, c.Failures, c.Fallbacks)
 	}
+	if c := s.Counters; c != nil {
+		if c.SnapshotAge != nil {
+			fmt.Fprintf(w, "snapshot %.0f s old\n", *c.SnapshotAge)
+		}
+		for _, tenant := range slices.Sorted(maps.Keys(c.Suspects)) {
+			fmt.Fprintf(w, "tenant %q takes down who serves it, as the router found %s\n", tenant, count(int(c.Suspects[tenant]), "time"))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
 		q := s.Queues[name]
 		fmt.Fprintf(w, "queue %s: %d waiting, %d under way, %d dead letters\n", name, q.Waiting, q.Served, q.Dead)
