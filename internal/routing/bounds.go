@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,14 +72,38 @@ func (s *serving) release(shard string) {
 	}
 }
 
-// spend says whether the request may be repeated once more, as far as its load goes. spent follows each time
-// that it may.
-func (s *serving) spend() bool {
-	if s.config.Single && s.repeats > 0 || !s.config.Single && !s.config.Budget.Spend() {
+// A repeat that the budget does not allow now waits for others to be over, which takes them the time of an answer
+// unless the shards have too much to do already.
+const (
+	budgetWait = 250 * time.Millisecond
+	budgetLook = 10 * time.Millisecond
+)
+
+// spend says whether the request may be repeated once more, as far as its load goes. spent or unspend follows each
+// time that it may.
+func (s *serving) spend(ctx context.Context) bool {
+	if s.config.Single && s.repeats > 0 || !s.config.Single && !s.config.Budget.Spend() && !s.awaitBudget(ctx) {
 		return false
 	}
 	s.repeats++
 	return true
+}
+
+func (s *serving) awaitBudget(ctx context.Context) bool {
+	s.config.Budget.End() // who waits makes the budget no larger
+	defer s.config.Budget.Begin()
+	for waited := time.Duration(0); waited < budgetWait && s.pause(ctx, budgetLook); waited += budgetLook {
+		if s.config.Budget.Spend() {
+			return true
+		}
+	}
+	return false
+}
+
+// unspend is spent for a repeat that was not sent.
+func (s *serving) unspend() {
+	s.repeats--
+	s.spent()
 }
 
 func (s *serving) spent() {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -309,4 +311,49 @@ func TestNothingDoneIsSaidOnlyWhenItIsTrue(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestABurstOfRepeats: more requests meet a bad shard in one instant than the budget lets be repeated at once. All
+// are answered, by no more repeats at once than it allows.
+func TestABurstOfRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const requests = 60
+		start := time.Now()
+		var mu sync.Mutex
+		repeats, most := 0, 0
+		var met atomic.Int32
+		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+			if call.Shard == "s01" {
+				time.Sleep(time.Millisecond)
+				met.Add(1)
+				return &Response{Status: 500}, nil
+			}
+			if time.Since(start) < time.Millisecond { // no repeat
+				time.Sleep(time.Second)
+				return ok(""), nil
+			}
+			mu.Lock()
+			repeats++
+			most = max(most, repeats)
+			mu.Unlock()
+			time.Sleep(20 * time.Millisecond)
+			mu.Lock()
+			repeats--
+			mu.Unlock()
+			return ok(""), nil
+		}))
+		e := newEngine(t, c)
+		var wg sync.WaitGroup
+		for range requests {
+			wg.Go(func() {
+				if resp := e.Serve(t.Context(), "acme", get("/x")); resp.Status != 200 {
+					t.Errorf("answered %d", resp.Status)
+				}
+			})
+		}
+		wg.Wait()
+		if allowed := requests / 5; most > allowed || int(met.Load()) <= allowed {
+			t.Errorf("%d requests met the shard, %d were repeated at once; want more, and at most %d", met.Load(), most, allowed)
+		}
+	})
 }

@@ -27,9 +27,10 @@
 //  5. KeyedOnce: given such a record, a request with an Idempotency-Key takes effect once at most, whatever
 //     becomes of answers, shards and time, and however often its client repeats it.
 //  6. BoundedRepeats: by one entry, each member is sent a request once at most. With Config.Single there is one
-//     repeat; without, repeats in flight stay within Config.Budget. What follows a 421
-//     by a newer entry is no repeat, and comes once. A suspect of Config.Poison has one member for all of its
-//     requests (with StateHome, for all of one key), and no repeat.
+//     repeat; without, repeats in flight stay within Config.Budget, and one that it does not allow waits for a
+//     quarter of a second at most, on average. What follows a 421 by a newer entry is no repeat, and comes once. A
+//     suspect of Config.Poison has one member for all of its requests (with StateHome, for all of one key), and no
+//     repeat.
 //  7. HomeStays: with StateHome, a tenant's resource key has one member by one subset, and a request is sent to
 //     that one alone. A path whose key depends on how it is read is refused.
 //  8. MisdirectedIsFollowed: after a 421 the entry is read afresh and only a higher epoch is followed, once. No

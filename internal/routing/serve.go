@@ -79,12 +79,14 @@ func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
 	for len(order) > 0 {
 		shard := order[0]
 		order = order[1:]
-		if !s.acquire(shard) {
-			continue // nothing was sent to it
-		}
-		if repeating && !s.spend() {
-			s.release(shard)
+		if repeating && !s.spend(ctx) {
 			break
+		}
+		if !s.acquire(shard) { // nothing was sent to it
+			if repeating {
+				s.unspend()
+			}
+			continue
 		}
 		last = s.attempt(ctx, entry, shard, s.share(len(order)))
 		if repeating {

@@ -59,6 +59,16 @@ type Load struct {
 	Keyed    bool          // the service keeps idempotency records, so that a create is as safe to repeat as a write
 	Seed     uint64        // of what comes when
 	Progress func(phase string, done, of int)
+	Observe  func(Observed) // of each request as it ends, from several goroutines; may be nil
+}
+
+// Observed is one request as its client saw it.
+type Observed struct {
+	Tenant string
+	Kind   Kind
+	Due    time.Duration // since the sending began
+	Took   time.Duration // since it was due
+	Right  bool          // the answer
 }
 
 // Check says what is wrong with the numbers.
@@ -257,6 +267,9 @@ func (l *load) send(ctx context.Context, plan []arrival, begun time.Time) (compl
 			l.mu.Lock()
 			l.samples = append(l.samples, s)
 			l.mu.Unlock()
+			if l.Observe != nil {
+				l.Observe(Observed{l.Tenants[a.tenant].ID, a.kind, a.due, s.took, !s.failed && !s.wrong})
+			}
 			l.done.Add(1)
 		})
 	}

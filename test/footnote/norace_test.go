@@ -1,0 +1,5 @@
+//go:build !race
+
+package footnote
+
+const raced = false
