@@ -1,6 +1,7 @@
 package localcell
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,10 @@ const (
 	entryTTL    = 2 * time.Second
 	strangerTTL = 500 * time.Millisecond
 )
+
+// rememberTokens is how many verified tokens a local router remembers: those of 100,000 tenants and more, in about
+// 64 MB once they are in use.
+const rememberTokens = 1 << 18
 
 // front is the router's engine with what it goes by.
 type front struct {
@@ -62,7 +67,8 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 		},
 		cell: s.Plan.Cell, queues: jobqueue.NewClient(s.Store, s.StoreSecret), plan: s.Plan.Queue, log: log,
 	}
-	if f.entries, err = dircache.New(dircache.Config{Cell: s.Plan.Cell, Directory: served, Base: f.snapshot, TTL: entryTTL, Negative: strangerTTL}); err != nil {
+	believed := cmp.Or(s.Remember, entryTTL)
+	if f.entries, err = dircache.New(dircache.Config{Cell: s.Plan.Cell, Directory: served, Base: f.snapshot, TTL: believed, Negative: strangerTTL}); err != nil {
 		return nil, err
 	}
 	f.topologies, f.keys = f.snapshot.Topologies(served), f.snapshot.Keys(keys)
@@ -72,7 +78,7 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 	}
 	tokens, err := tokenverify.New(tokenverify.Config{
 		Issuer: s.Issuer, Audience: s.Plan.Audience, Claim: s.Plan.Claim,
-		Fallback: f.snapshot.IssuerKeys,
+		Fallback: f.snapshot.IssuerKeys, Remember: rememberTokens,
 	})
 	if err != nil {
 		return nil, err

@@ -27,6 +27,10 @@ type routerSettings struct {
 	AdminSecret  string            `json:"adminSecret"`           // the operator's
 	FrontSecret  string            `json:"frontSecret,omitempty"` // by which a front door shows that it is one
 	Workers      map[string]string `json:"workers"`               // address by shard
+
+	// Remember is for how long the directory's word is believed, in nanoseconds; 0 is entryTTL. `make proxies` asks
+	// for as long as on AWS and longer.
+	Remember time.Duration `json:"remember,omitempty"`
 }
 
 // writeRouterSettings fixes the workers' addresses, and tells the routers and the front door.
