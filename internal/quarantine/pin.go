@@ -101,8 +101,8 @@ func (r *run) follow(ctx context.Context, p pin) {
 	switch {
 	case err == nil:
 		r.mark(ctx, p, func(p *pin) { p.Done = true }, Event{What: Pinned, Tenant: p.Tenant, Shards: p.Shards, Why: p.Why})
-	case refused(err):
-		r.abandon(ctx, p, err)
+	case refused(err) != nil:
+		r.abandon(ctx, p, refused(err))
 	default:
 		r.fail(err) // the next run repeats it
 	}
@@ -121,7 +121,7 @@ func (r *run) abandon(ctx context.Context, p pin, why error) {
 		r.fail(err)
 		return
 	}
-	r.leave(ctx, p.Tenant, why.Error())
+	r.leave(ctx, p.Tenant, "the directory refused its pins: "+why.Error())
 }
 
 // mark changes a pin of the note, and tells of it when that changed anything.
@@ -149,15 +149,16 @@ func (r *run) mark(ctx context.Context, p pin, change func(*pin), e Event) {
 	}
 }
 
-// refused says whether the directory will not make a change, however often it is asked.
-func refused(err error) bool {
+// refused is why the directory will not make a change, however often it is asked, without the tenant's id; nil when
+// it may.
+func refused(err error) error {
 	for _, is := range []error{directory.ErrStale, directory.ErrState, directory.ErrInvalid, directory.ErrNotFound, directory.ErrReused,
 		directory.ErrRetired, directory.ErrUnknownTopology, directory.ErrUnknownCell} {
 		if errors.Is(err, is) {
-			return true
+			return is
 		}
 	}
-	return false
+	return nil
 }
 
 // choose is what would be done with a suspect, or why it is left alone.

@@ -34,7 +34,8 @@
 // requests of tenants that are suspected of taking shards down.
 //
 // A verdict on a tenant that takes shards down is a line of its own, with the msg "poison verdict", and counts as
-// PoisonVerdicts on the cell.
+// PoisonVerdicts on the cell. What the keeper does about it are lines with the msg "quarantine", and each of its runs
+// tells how many tenants are held and in quarantine, as Suspects and Quarantined on the cell.
 //
 // A line names shards and tenants: it is for operators, and nothing of it reaches a client. It has no header,
 // no body, no path beyond the route's pattern, and no token.

@@ -125,8 +125,11 @@ func (r *Requests) tenant(id string) string {
 	if id == "" || !r.c.HashTenants {
 		return id
 	}
-	return names.Tenant(id)[:hashed]
+	return Hash(id)
 }
+
+// Hash is what stands for a tenant's id with HashTenants.
+func Hash(id string) string { return names.Tenant(id)[:hashed] }
 
 func level(o routing.Outcome) string {
 	switch {

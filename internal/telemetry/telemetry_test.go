@@ -8,11 +8,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"cellwall.dev/cellwall/internal/quarantine"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/poison"
 )
@@ -181,6 +183,33 @@ func TestVerdict(t *testing.T) {
 	if l["msg"] != VerdictMessage || l["tenant"] != "acme" || l["firm"] != true || l["until"] != "2026-11-30T12:01:00.123Z" || l["PoisonVerdicts"] != 1.0 {
 		t.Errorf("verdict: %s", out.String())
 	}
+	// The keeper reads what the router writes.
+	v, err := quarantine.ParseLine(out.Bytes(), "orders", "eu-1")
+	want := poison.Verdict{Tenant: "acme", Shards: []string{"s01", "s02"}, Downs: 4, Chance: 1e-9, Firm: true, Until: clock().Add(time.Minute), Repeats: 1}
+	if err != nil || !v.At.Equal(clock()) || !reflect.DeepEqual(v.Verdict, want) {
+		t.Errorf("read as %+v, %v", v, err)
+	}
+}
+
+func TestQuarantine(t *testing.T) {
+	var out bytes.Buffer
+	r := New(Config{Service: "orders", Cell: "eu-1", HashTenants: true, Metrics: true, Out: &out, Now: clock})
+	r.Quarantine(quarantine.Outcome{Suspects: 2, Quarantined: 1, Events: []quarantine.Event{
+		{What: quarantine.Suspected, Tenant: "a-very-secret-customer", Shards: []string{"s01"}, Until: clock().Add(time.Minute)},
+		{What: quarantine.LeftAlone, Tenant: "a-very-secret-customer", Why: "it is moving"},
+	}})
+	read := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(read) != 3 || strings.Contains(out.String(), "secret") {
+		t.Fatalf("%d lines: %s", len(read), &out)
+	}
+	var l map[string]any
+	if err := json.Unmarshal([]byte(read[0]), &l); err != nil || l["what"] != "suspected" || l["until"] != "2026-11-30T12:01:00.123Z" || l["tenant"] != Hash("a-very-secret-customer") {
+		t.Errorf("%s, %v", read[0], err)
+	}
+	if err := json.Unmarshal([]byte(read[2]), &l); err != nil || l["Quarantined"] != 1.0 || l["Suspects"] != 2.0 {
+		t.Errorf("%s, %v", read[2], err)
+	}
+	complete(t, l)
 }
 
 func TestLevels(t *testing.T) {

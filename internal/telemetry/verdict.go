@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"cellwall.dev/cellwall/internal/quarantine"
 	"cellwall.dev/cellwall/internal/routing/poison"
 )
 
@@ -25,9 +26,9 @@ type verdict struct {
 	Count   int       `json:"PoisonVerdicts"`
 }
 
-// VerdictMessage is the msg of a verdict's line, by which a log subscription finds it. Its tenant is the id itself
-// where HashTenants is off.
-const VerdictMessage = "poison verdict"
+// VerdictMessage is the msg of a verdict's line, by which a log subscription finds it; quarantine.ParseLine reads
+// it. Its tenant is the id itself where HashTenants is off.
+const VerdictMessage = quarantine.Message
 
 // Verdict is for poison.Config.OnVerdict: one line for each, which counts as the metric PoisonVerdicts of the cell.
 func (r *Requests) Verdict(v poison.Verdict) {
