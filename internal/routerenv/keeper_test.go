@@ -19,17 +19,19 @@ func TestParseKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Keeper{Service: "orders", Cell: "eu-1", KeySecret: "cellwall/orders/eu-1/placement-key", Directory: "orders-directory", DirectoryRegion: "eu-west-1",
-		Snapshots: "orders-eu-1-0snap", Balancers: []string{}}
+		Snapshots: "orders-eu-1-0snap", Home: "orders-directory", HomeRegion: "eu-west-1", Quarantine: []string{}, Balancers: []string{}}
 	if diff := cmp.Diff(want, least); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	all := maps.Clone(keeperVariables)
-	maps.Copy(all, map[string]string{"CELLWALL_ISSUER": "https://login.example.com/", "CELLWALL_SLICES": "1", "CELLWALL_QUEUES": "1", "CELLWALL_PORT": "8080", "CELLWALL_BALANCERS": "g01 g02"})
+	maps.Copy(all, map[string]string{"CELLWALL_ISSUER": "https://login.example.com/", "CELLWALL_SLICES": "1", "CELLWALL_QUEUES": "1", "CELLWALL_PORT": "8080", "CELLWALL_BALANCERS": "g01 g02",
+		"CELLWALL_DIRECTORY_HOME": "home-directory", "CELLWALL_DIRECTORY_HOME_REGION": "us-east-1", "CELLWALL_QUARANTINE": "s15 s16", "CELLWALL_HOLDINGS": "table", "CELLWALL_STATEFUL": "1", "CELLWALL_HASH_TENANTS": "1"})
 	got, err := ParseKeeper(getenv(all))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want.Issuer, want.Slices, want.Queues, want.Port, want.Balancers = "https://login.example.com/", true, true, 8080, []string{"g01", "g02"}
+	want.Home, want.HomeRegion, want.Quarantine, want.Holdings, want.Stateful, want.HashTenants = "home-directory", "us-east-1", []string{"s15", "s16"}, HoldingsTable, true, true
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -43,6 +45,11 @@ func TestParseKeeper(t *testing.T) {
 	for _, c := range []struct{ name, value, says string }{
 		{"CELLWALL_SLICES", "yes", "want 1"},
 		{"CELLWALL_QUEUES", "0", "want 1"},
+		{"CELLWALL_STATEFUL", "home", "want 1"},
+		{"CELLWALL_HASH_TENANTS", "yes", "want 1"},
+		{"CELLWALL_HOLDINGS", "tables", "want table, store or nothing"},
+		{"CELLWALL_DIRECTORY_HOME", "orders-directory", "set both, or neither"},
+		{"CELLWALL_DIRECTORY_HOME_REGION", "eu-west-1", "set both, or neither"},
 		{"CELLWALL_PORT", "http", "1 to 65535"},
 		{"CELLWALL_PORT", "0", "1 to 65535"},
 		{"CELLWALL_PORT", "8080", "CELLWALL_BALANCERS"},

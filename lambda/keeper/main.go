@@ -1,9 +1,10 @@
 // Command keeper is a cell's keeper function: on a schedule, it writes the snapshot by which the cell's routers
-// start and go on while the directory, the secret store or the token issuer does not answer.
+// start and go on while the directory, the secret store or the token issuer does not answer. It hears the routers'
+// verdicts on tenants that take shards down, by a subscription of their log, and pins such tenants to quarantine.
 //
 // Its event may be {"force": true}, for a run that takes the directory's word whatever that lost. An
-// invocation fails when no snapshot was written, and also when one was that has an old part, so that the
-// function's errors are the alarm.
+// invocation fails when no snapshot was written, and also when one was that has an old part, or suspects are
+// not looked after, so that the function's errors are the alarm.
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/adapter/cwmetrics"
 	"cellwall.dev/cellwall/internal/adapter/dynamodir"
+	"cellwall.dev/cellwall/internal/adapter/dynamohold"
 	"cellwall.dev/cellwall/internal/adapter/elbhealth"
 	"cellwall.dev/cellwall/internal/adapter/issuerkeys"
 	"cellwall.dev/cellwall/internal/adapter/kmsseal"
@@ -32,30 +34,22 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/keeper"
+	"cellwall.dev/cellwall/internal/quarantine"
 	"cellwall.dev/cellwall/internal/routerenv"
+	"cellwall.dev/cellwall/internal/telemetry"
 )
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	k, err := newKeeper(context.Background())
+	f, err := newFunction(context.Background(), log)
 	if err != nil {
 		log.Error("keeper does not start", "err", err.Error())
 		os.Exit(1)
 	}
-	lambda.Start(func(ctx context.Context, event struct {
-		Force bool `json:"force"`
-	}) error {
-		out, err := k.Write(ctx, keeper.Options{Force: event.Force})
-		if err != nil {
-			log.Error("no snapshot was written", "err", err.Error())
-			return err
-		}
-		log.Info("snapshot", "snapshot", out, "force", event.Force)
-		return out.Err()
-	})
+	lambda.Start(f.invoke)
 }
 
-func newKeeper(ctx context.Context) (*keeper.Keeper, error) {
+func newFunction(ctx context.Context, log *slog.Logger) (*function, error) {
 	env, err := routerenv.ParseKeeper(os.Getenv)
 	if err != nil {
 		return nil, err
@@ -65,6 +59,10 @@ func newKeeper(ctx context.Context) (*keeper.Keeper, error) {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
+	f := &function{
+		service: env.Service, cell: env.Cell, routerLogs: cell.LogGroup("router"), hashed: env.HashTenants, log: log,
+		lines: telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout}),
+	}
 	secrets := secretsmanager.NewFromConfig(settings, secretkey.ForRequests)
 	c := keeper.Config{
 		Cell:  env.Cell,
@@ -78,6 +76,13 @@ func newKeeper(ctx context.Context) (*keeper.Keeper, error) {
 			return secretkey.Read(ctx, secrets, env.KeySecret, version)
 		},
 	}
+	f.quarantine, err = quarantine.New(quarantine.Config{
+		Cell: env.Cell, Shards: env.Quarantine, Stateful: env.Stateful, Residence: residence(settings, env, cell, c.Keys),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Suspects = f.quarantine
 	if env.Issuer != "" {
 		if c.Issuer, err = issuerkeys.New(env.Issuer); err != nil {
 			return nil, err
@@ -100,7 +105,27 @@ func newKeeper(ctx context.Context) (*keeper.Keeper, error) {
 			return groups
 		})
 	}
-	return keeper.New(c)
+	if f.snapshots, err = keeper.New(c); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// residence is the directory where it is written, with the stores of the cell's shards. Without a quarantine, it
+// reads entries and writes the cell's note.
+func residence(settings aws.Config, env routerenv.Keeper, cell names.Cell, keys directory.Keys) *directory.Residence {
+	home := dynamodb.NewFromConfig(settings, func(o *dynamodb.Options) { o.Region = env.HomeRegion })
+	shards := dynamodb.NewFromConfig(settings)
+	holder := dynamohold.New(func(_, shard string) (dynamohold.Place, error) {
+		switch env.Holdings {
+		case routerenv.HoldingsTable:
+			return dynamohold.Place{Client: shards, Table: cell.Shard(shard).Table()}, nil
+		case routerenv.HoldingsStore:
+			return dynamohold.Place{Client: shards, Table: cell.Store(), Shared: shard}, nil
+		}
+		return dynamohold.Place{}, nil // such shards hold everybody
+	})
+	return directory.NewResidence(directory.Later(dynamodir.New(home, env.Home)), holder, keys)
 }
 
 // openDirectory returns the directory by the table that the cell's routers read: a replica that lags behind is

@@ -100,6 +100,7 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 	if env.Rules.Queue { // a client may prefer one that shards have
 		transports[routing.ViaQueue] = queues
 	}
+	watch := poison.New(poison.Config{Lambda: true, OnVerdict: requests.Verdict})
 	engine, err := routing.New(routing.Config{
 		Cell:            env.Cell,
 		Entries:         entries,
@@ -114,7 +115,7 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 		IdempotencyKeys: env.Rules.IdempotencyKeys,
 		Single:          true,
 		Tenants:         tenants,
-		Poison:          poison.New(poison.Config{Lambda: true, OnVerdict: requests.Verdict}),
+		Poison:          watch,
 		Observe:         requests.Observe,
 	})
 	if err != nil {
@@ -128,7 +129,7 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 	if err != nil {
 		return nil, nil, err
 	}
-	if begin, err = follow(ctx, settings, env, held, trackers, log); err != nil {
+	if begin, err = follow(ctx, settings, env, held, trackers, watch, log); err != nil {
 		return nil, nil, err
 	}
 	gateway := handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Agreement: agreement, Log: log, Stream: env.Stream})

@@ -14,6 +14,7 @@ import (
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/routing/health"
+	"cellwall.dev/cellwall/internal/routing/poison"
 	"cellwall.dev/cellwall/internal/snapshot"
 )
 
@@ -21,9 +22,9 @@ import (
 // as the directory and the secret store answer; Lambda gives its start 10 s.
 const startWait = time.Second
 
-// follow keeps the holder at the cell's snapshot, and the trackers at what that says of the shards. It returns
-// what to call when an invocation begins.
-func follow(ctx context.Context, settings aws.Config, env routerenv.Environment, h *snapshot.Holder, trackers map[string]*health.Tracker, log *slog.Logger) (func(context.Context), error) {
+// follow keeps the holder at the cell's snapshot, the trackers at what that says of the shards, and the watch at
+// whom it suspects. It returns what to call when an invocation begins.
+func follow(ctx context.Context, settings aws.Config, env routerenv.Environment, h *snapshot.Holder, trackers map[string]*health.Tracker, watch *poison.Watch, log *slog.Logger) (func(context.Context), error) {
 	if env.Snapshots == "" {
 		return func(context.Context) {}, nil
 	}
@@ -43,6 +44,9 @@ func follow(ctx context.Context, settings aws.Config, env routerenv.Environment,
 				taken, reports, _ := h.Health()
 				for _, t := range trackers {
 					t.Report(taken, reports)
+				}
+				for _, x := range h.Suspects() {
+					watch.Hold(x.Tenant, x.Until)
 				}
 				log.Info("new snapshot", "generation", s.Generation, "tenants", s.Entries.Len(), "taken", s.Taken)
 			}
