@@ -2,11 +2,7 @@ package localcell
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"hash/fnv"
 
-	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/localcell/jobqueue"
 	"cellwall.dev/cellwall/internal/routing"
@@ -38,54 +34,17 @@ func (f *front) place(ctx context.Context, d jobqueue.Delivery) error {
 	if err != nil {
 		return err
 	}
+	if job, err = f.engine.Place(ctx, job); err != nil {
+		return err
+	}
 	tenant, err := routing.DecodeTenant(job.Tenant)
 	if err != nil {
 		return err
 	}
-	known, err := f.entries.Fresh(ctx, tenant, job.Epoch)
-	switch {
-	case err != nil:
-		return err
-	case known.Cell != f.cell:
-		return errors.New("the tenant lives in another cell")
-	case known.State == directory.Placing || known.State == directory.Moving:
-		return fmt.Errorf("the tenant is %s", known.State)
-	}
-	members, err := f.subset(ctx, known.Entry)
-	if err != nil {
-		return err
-	}
-	job.Epoch, job.Shard = known.Epoch, pick(members, job.ID, job.Dispatches)
 	message, err := job.Encode()
 	if err != nil {
 		return err
 	}
 	return f.queues.Move(ctx, dispatchQueue(f.cell), d.Receipt, shardQueue(f.cell, job.Shard),
 		jobqueue.Message{ID: job.ID, Group: names.Tenant(tenant), Body: message})
-}
-
-func (f *front) subset(ctx context.Context, e directory.Entry) ([]string, error) {
-	if len(e.Pins) > 0 {
-		return e.Pins, nil
-	}
-	t, err := f.topologies.Topology(ctx, e.Cell, e.Topology)
-	if err != nil {
-		return nil, err
-	}
-	key, err := f.keys(ctx, e.Cell, t.KeyVersion)
-	if err != nil {
-		return nil, err
-	}
-	p, err := t.Placer(key)
-	if err != nil {
-		return nil, err
-	}
-	return p.Subset(e)
-}
-
-// pick is a member by the job's id, and the next one after each shard that gave the job back.
-func pick(members []string, id string, gaveBack int) string {
-	h := fnv.New32a()
-	h.Write([]byte(id)) // never fails
-	return members[(int(h.Sum32()%uint32(len(members)))+gaveBack)%len(members)]
 }

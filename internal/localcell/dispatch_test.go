@@ -93,24 +93,6 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-func TestPick(t *testing.T) {
-	members, seen := []string{"a", "b", "c"}, map[string]int{}
-	for i := range 300 {
-		id := fmt.Sprint("job-", i)
-		first := pick(members, id, 0)
-		seen[first]++
-		if again := pick(members, id, 0); again != first {
-			t.Errorf("%s: %s, then %s", id, first, again)
-		}
-		if next := pick(members, id, 1); next == first {
-			t.Errorf("%s goes back to %s, which gave it back", id, first)
-		}
-	}
-	if len(seen) != 3 {
-		t.Errorf("picked %v", seen)
-	}
-}
-
 // TestAPumpWaitsForAStore that is not there yet.
 func TestAPumpWaitsForAStore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

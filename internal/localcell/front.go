@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,13 +44,11 @@ type front struct {
 	snapshot *snapshot.Holder
 	health   map[string]*health.Tracker // by way
 
-	cell       string
-	entries    routing.Entries
-	topologies routing.Topologies
-	keys       directory.Keys
-	queues     *jobqueue.Client
-	plan       QueuePlan
-	log        *slog.Logger
+	engine *routing.Engine
+	cell   string
+	queues *jobqueue.Client
+	plan   QueuePlan
+	log    *slog.Logger
 }
 
 // newFront puts the same engine together that the router function on AWS runs.
@@ -68,12 +67,11 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 		cell: s.Plan.Cell, queues: jobqueue.NewClient(s.Store, s.StoreSecret), plan: s.Plan.Queue, log: log,
 	}
 	believed := cmp.Or(s.Remember, entryTTL)
-	if f.entries, err = dircache.New(dircache.Config{Cell: s.Plan.Cell, Directory: served, Base: f.snapshot, TTL: believed, Negative: strangerTTL}); err != nil {
+	entries, err := dircache.New(dircache.Config{Cell: s.Plan.Cell, Directory: served, Base: f.snapshot, TTL: believed, Negative: strangerTTL})
+	if err != nil {
 		return nil, err
 	}
-	f.topologies, f.keys = f.snapshot.Topologies(served), f.snapshot.Keys(keys)
-	engine, err := f.engine(s)
-	if err != nil {
+	if f.engine, err = f.newEngine(s, entries, f.snapshot.Topologies(served), f.snapshot.Keys(keys)); err != nil {
 		return nil, err
 	}
 	tokens, err := tokenverify.New(tokenverify.Config{
@@ -93,11 +91,15 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 	if err != nil {
 		return nil, err
 	}
-	f.handler = handler.NewHTTP(handler.HTTPConfig{Router: engine, Identity: callers, Agreement: agreement, Log: log})
+	f.handler = handler.NewHTTP(handler.HTTPConfig{Router: f.engine, Identity: callers, Agreement: agreement, Log: log})
 	return f, nil
 }
 
-func (f *front) engine(s routerSettings) (*routing.Engine, error) {
+// inFlight is how many requests a local router takes at once: what one process of a laptop serves in good time. A
+// shard takes a quarter of it at most, so that one that is slow leaves room for the others.
+const inFlight = 4096
+
+func (f *front) newEngine(s routerSettings, entries routing.Entries, topologies routing.Topologies, keys directory.Keys) (*routing.Engine, error) {
 	workers := shardhttp.New(func(shard string) (string, error) {
 		if base, ok := s.Workers[shard]; ok {
 			return base, nil
@@ -109,16 +111,20 @@ func (f *front) engine(s routerSettings) (*routing.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	transports := map[string]routing.Transport{
+		routing.ViaHTTP:   workers,
+		routing.ViaLambda: sliceWorkers{workers}, // the worker's HTTP main does what its Lambda main does
+	}
+	if s.Plan.Queue.On || slices.ContainsFunc(s.Plan.Routes, func(r routing.Route) bool { return r.Via == routing.ViaQueue }) {
+		transports[routing.ViaQueue] = &queueTransport{f.queues, s.Plan.Cell}
+	}
 	return routing.New(routing.Config{
-		Cell: s.Plan.Cell, Entries: f.entries, Topologies: f.topologies, Keys: f.keys, Routes: s.Plan.Routes,
-		Transports: map[string]routing.Transport{
-			routing.ViaHTTP:   workers,
-			routing.ViaLambda: sliceWorkers{workers}, // the worker's HTTP main does what its Lambda main does
-			routing.ViaQueue:  &queueTransport{f.queues, s.Plan.Cell},
-		},
-		Timeout: requestLimit, AttemptTimeout: min(r.AttemptTimeout, requestLimit),
+		Cell: s.Plan.Cell, Entries: entries, Topologies: topologies, Keys: keys, Routes: s.Plan.Routes,
+		Transports: transports,
+		Timeout:    requestLimit, AttemptTimeout: min(r.AttemptTimeout, requestLimit),
 		State: r.State, IdempotencyKeys: r.IdempotencyKeys,
 		Health: f.health, Tenants: tenants, Fanouts: limit.NewFanout(r.FanoutConcurrency),
+		Shed: limit.NewShed(inFlight), Shards: limit.NewShards(limit.PerShard(inFlight)),
 		Poison: poison.New(poison.Config{OnVerdict: func(v poison.Verdict) {
 			f.log.Error("a tenant takes down who serves it", "tenant", v.Tenant, "shards", v.Shards, "until", v.Until, "firm", v.Firm)
 			f.counters.suspect(v.Tenant)

@@ -267,6 +267,16 @@ func probeGate(ctx context.Context, address string) error {
 	return c.Close()
 }
 
+// problem answers with a problem document (RFC 9457).
+func problem(w http.ResponseWriter, status int, detail string) {
+	resp := routing.Problem(status, detail)
+	for name, values := range resp.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(resp.Status)
+	w.Write(resp.Body) // an error means that the client left
+}
+
 // host is the host and port of a URL that the supervisor made.
 func host(base string) string {
 	u, err := url.Parse(base)

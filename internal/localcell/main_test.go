@@ -96,7 +96,7 @@ func testPlan(t *testing.T) Plan {
 		t.Fatal(err)
 	}
 	return Plan{
-		Service: "orders", Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self, Queue: QueuePlan{3, 2},
+		Service: "orders", Cell: "eu-1", Audience: "orders", Claim: "tenant_id", HealthPath: "/healthz", Worker: self, Queue: QueuePlan{MaxReceive: 3, Consumers: 2},
 		Routes: []routing.Route{{Path: "/jobs/*", Via: routing.ViaQueue}, {Path: "/*", Via: routing.ViaLambda}},
 		Topology: directory.Topology{
 			Cell: "eu-1", Version: 1, Scheme: "rendezvous/v1", KBySize: map[string]int{"": 2}, KeyVersion: "1",

@@ -45,8 +45,9 @@ type RouterPlan struct {
 
 // QueuePlan is how a shard's queue is worked through.
 type QueuePlan struct {
-	MaxReceive int `json:"maxReceive"` // deliveries of a job before it is dead
-	Consumers  int `json:"consumers"`  // jobs of a shard under way at once
+	MaxReceive int  `json:"maxReceive"` // deliveries of a job before it is dead
+	Consumers  int  `json:"consumers"`  // jobs of a shard under way at once
+	On         bool `json:"on"`         // the fleet has queues, so that a client may have any request wait in one
 }
 
 // Shards are the ids of the shards that run, in the order of the fleet.
@@ -96,7 +97,7 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 		PathTenant: f.Auth.PathTenant, BodyTenant: f.Auth.BodyTenant,
 	}
 	if q := f.Shard.Queue; q != nil {
-		p.Queue = QueuePlan{q.MaxReceive, q.Consumers}
+		p.Queue = QueuePlan{q.MaxReceive, q.Consumers, true}
 	}
 	if f.Shard.HTTP != nil {
 		p.HealthPath = f.Shard.HTTP.HealthPath

@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -123,6 +124,27 @@ func TestPlace(t *testing.T) {
 	slices.Sort(asked)
 	if !slices.Equal(asked, []string{"s03", "s05", "s08"}) {
 		t.Errorf("three dispatches go to %q, want to every member", asked)
+	}
+}
+
+// TestPlaceSpreads: jobs that come back do not all meet one shard.
+func TestPlaceSpreads(t *testing.T) {
+	engine, err := New(testConfig(fixed{"acme": pinned("acme", "s03", "s05", "s08")}, sender(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for i := range 300 {
+		placed, err := engine.Place(t.Context(), Job{ID: fmt.Sprint("job-", i), Tenant: "acme", Method: "POST", Path: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[placed.Shard]++
+	}
+	for _, shard := range []string{"s03", "s05", "s08"} {
+		if seen[shard] < 60 {
+			t.Errorf("300 jobs go to %v", seen)
+		}
 	}
 }
 
