@@ -82,7 +82,7 @@ func TestMain(m *testing.M) {
 
 // artefacts are what build-dist.sh makes, with the package of each.
 var artefacts = map[string]string{
-	"router/bootstrap": "./lambda/router", "keeper/bootstrap": "./lambda/keeper", "worker/bootstrap": "./lambda/worker", "worker-http/worker-http": "./lambda/worker-http",
+	"router/bootstrap": "./lambda/router", "keeper/bootstrap": "./lambda/keeper", "frontdoor/bootstrap": "./lambda/frontdoor", "worker/bootstrap": "./lambda/worker", "worker-http/worker-http": "./lambda/worker-http",
 }
 
 // TestArtefacts holds what a rollout relies on: the functions are static and stripped, for the
