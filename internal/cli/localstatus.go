@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/localcell"
 	"cellwall.dev/cellwall/internal/localcell/jobqueue"
+	"cellwall.dev/cellwall/internal/quarantine"
 )
 
 // statusReport is the JSON form of local status. It holds no secrets.
@@ -25,6 +27,9 @@ type statusReport struct {
 	Processes []localcell.ProcessStatus `json:"processes"`
 	Counters  *localcell.Counters       `json:"counters"` // null while the router is down
 	Queues    map[string]jobqueue.Stats `json:"queues"`   // those that have jobs; null while the store is down
+	// Quarantine is who takes shards down: those whom all routers hold, and those in quarantine; null while the
+	// directory is down.
+	Quarantine []quarantine.Standing `json:"quarantine"`
 }
 
 func localStatus(l *local) *cobra.Command {
@@ -44,7 +49,7 @@ when no cell is running.`,
 			if err != nil {
 				return err
 			}
-			s := statusReport{r.Cell, r.Names(), r.FrontDoor, r.Started, r.Router, r.Issuer, r.Supervisor.PID, processes, nil, nil}
+			s := statusReport{r.Cell, r.Names(), r.FrontDoor, r.Started, r.Router, r.Issuer, r.Supervisor.PID, processes, nil, nil, nil}
 			if counters, err := r.Counters(cmd.Context()); err == nil {
 				s.Counters = &counters
 			} else {
@@ -52,6 +57,9 @@ when no cell is running.`,
 			}
 			if s.Queues, err = r.Queues(cmd.Context()); err != nil {
 				fmt.Fprintln(l.err, "the store does not tell of its queues:", err)
+			}
+			if s.Quarantine, err = r.Quarantine(cmd.Context()); err != nil {
+				fmt.Fprintln(l.err, "nobody tells who is in quarantine:", err)
 			}
 			if asJSON {
 				return l.json(s)
@@ -85,6 +93,16 @@ func (l *local) printStatus(s statusReport) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
 		q := s.Queues[name]
 		fmt.Fprintf(w, "queue %s: %d waiting, %d under way, %d dead letters\n", name, q.Waiting, q.Served, q.Dead)
+	}
+	for _, t := range s.Quarantine {
+		switch {
+		case len(t.Shards) > 0:
+			fmt.Fprintf(w, "quarantine: tenant %q is pinned to %s since %s\n", t.Tenant, strings.Join(t.Shards, " "), t.Since.Local().Format(time.DateTime))
+		case t.Why != "":
+			fmt.Fprintf(w, "quarantine: tenant %q is held until %s, and left where it is: %s\n", t.Tenant, t.Until.Local().Format(time.TimeOnly), t.Why)
+		default:
+			fmt.Fprintf(w, "quarantine: tenant %q is held until %s\n", t.Tenant, t.Until.Local().Format(time.TimeOnly))
+		}
 	}
 	fmt.Fprintln(w, "\nprocess\tstate\tpid\tstarts\taddress\tasked\tfailed\tnote")
 	for _, p := range s.Processes {

@@ -48,6 +48,8 @@ type front struct {
 	cell   string
 	queues *jobqueue.Client
 	plan   QueuePlan
+	watch  *poison.Watch
+	told   *verdicts
 	log    *slog.Logger
 }
 
@@ -66,6 +68,12 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 		},
 		cell: s.Plan.Cell, queues: jobqueue.NewClient(s.Store, s.StoreSecret), plan: s.Plan.Queue, log: log,
 	}
+	f.told = newVerdicts(s.Plan, f.queues, log)
+	f.watch = poison.New(poison.Config{OnVerdict: func(v poison.Verdict) {
+		log.Error("a tenant takes down who serves it", "tenant", v.Tenant, "shards", v.Shards, "until", v.Until, "firm", v.Firm)
+		counters.suspect(v.Tenant)
+		f.told.say(v)
+	}})
 	believed := cmp.Or(s.Remember, entryTTL)
 	entries, err := dircache.New(dircache.Config{Cell: s.Plan.Cell, Directory: served, Base: f.snapshot, TTL: believed, Negative: strangerTTL})
 	if err != nil {
@@ -125,10 +133,7 @@ func (f *front) newEngine(s routerSettings, entries routing.Entries, topologies 
 		State: r.State, IdempotencyKeys: r.IdempotencyKeys,
 		Health: f.health, Tenants: tenants, Fanouts: limit.NewFanout(r.FanoutConcurrency),
 		Shed: limit.NewShed(inFlight), Shards: limit.NewShards(limit.PerShard(inFlight)),
-		Poison: poison.New(poison.Config{OnVerdict: func(v poison.Verdict) {
-			f.log.Error("a tenant takes down who serves it", "tenant", v.Tenant, "shards", v.Shards, "until", v.Until, "firm", v.Firm)
-			f.counters.suspect(v.Tenant)
-		}}),
+		Poison:  f.watch,
 		Observe: f.counters.observe,
 	})
 }

@@ -23,6 +23,9 @@ type Plan struct {
 	Queue      QueuePlan       `json:"queue"`
 	Router     RouterPlan      `json:"router"`
 
+	// Quarantine are the shards to which tenants are pinned that take others down; none.
+	Quarantine []string `json:"quarantine,omitempty"`
+
 	// Topology is how the fleet says that the cell places its tenants. It is published in a cell that has
 	// none yet; from then on those that are published count. Its shards are those that run.
 	Topology directory.Topology `json:"topology"`
@@ -59,6 +62,9 @@ func (p Plan) Shards() []string {
 	return ids
 }
 
+// stateful says whether shards keep their tenants' state, so that nobody is pinned elsewhere without a move.
+func (p Plan) stateful() bool { return p.Router.State == routing.StateHome }
+
 // NewPlan takes the named cell out of the fleet; without a name, the first that is not for internal
 // tenants only. worker is the absolute path of the service's executable.
 func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
@@ -84,8 +90,13 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 		},
 	}
 	for _, s := range c.Shards {
-		p.Topology.Shards = append(p.Topology.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
+		state := directory.InUse
+		if slices.Contains(c.Quarantine, s.ID) {
+			state = directory.Drained // nobody is placed where poisonous tenants come
+		}
+		p.Topology.Shards = append(p.Topology.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: state})
 	}
+	p.Quarantine = c.Quarantine
 	for size, s := range f.Placement.Sizes {
 		p.Topology.KBySize[size] = s.PerTenant
 	}

@@ -98,6 +98,7 @@ func RunRouter(ctx context.Context, d Dir, cell string) error {
 		return err
 	}
 	beside.Go(func() { front.dispatch(ctx) })
+	beside.Go(func() { front.told.send(ctx) })
 	adminEnded := make(chan error, 1)
 	go func() {
 		defer cancel()

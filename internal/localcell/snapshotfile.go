@@ -61,6 +61,9 @@ func (f *front) follow(ctx context.Context, files snapshotFiles, beside *sync.Wa
 				for _, tracker := range f.health {
 					tracker.Report(taken, reports)
 				}
+				for _, x := range f.snapshot.Suspects() {
+					f.watch.Hold(x.Tenant, x.Until)
+				}
 			}
 			if snapshot.Refused(err) {
 				f.log.Error("the snapshot is of no use", "err", err)
@@ -77,8 +80,8 @@ func (f *front) follow(ctx context.Context, files snapshotFiles, beside *sync.Wa
 	return nil
 }
 
-// RunKeeper is the keeper process of a cell, of the only one when that is "": it writes the cell's snapshot until
-// ctx ends.
+// RunKeeper is the keeper process of a cell, of the only one when that is "": it writes the cell's snapshot, and
+// looks after tenants that take shards down, until ctx ends.
 func RunKeeper(ctx context.Context, d Dir, cell string) error {
 	file := fileRouter
 	if cell != "" {
@@ -103,14 +106,22 @@ func RunKeeper(ctx context.Context, d Dir, cell string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	watch, err := d.newLookout(s, home, log)
+	if err != nil {
+		return err
+	}
 	k, err := keeper.New(keeper.Config{
 		Cell: s.Plan.Cell, Store: snapfile.New(files.file), Keyring: seal, Directory: &kept{lookup{home: home}},
 		Keys:   func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) },
 		Issuer: issuer, Queues: queueAges{jobqueue.NewClient(s.Store, s.AdminSecret), s.Plan.Cell},
+		Suspects: watch.quarantine,
 	})
 	if err != nil {
 		return err
 	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { watch.run(ctx) })
 	k.Run(ctx, keepEvery, func(o keeper.Outcome, err error) {
 		switch {
 		case err != nil:
