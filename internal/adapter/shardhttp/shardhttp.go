@@ -80,6 +80,11 @@ func (t *Transport) send(ctx context.Context, call routing.Call, req *routing.Re
 		}
 		return nil, err
 	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body.Close() // it is the connection, whose reading no context ends
+		return nil, errors.New("it switched to another protocol, which nobody asked for")
+	}
+	withoutHost(resp.Header, r.URL.Hostname())
 	return &routing.Response{Status: resp.StatusCode, Header: resp.Header, Stream: resp.Body}, nil
 }
 
