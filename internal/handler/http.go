@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"strconv"
 
 	"cellwall.dev/cellwall/internal/awsevent"
 	"cellwall.dev/cellwall/internal/identity"
@@ -40,6 +42,9 @@ func write(w http.ResponseWriter, r *http.Request, resp *routing.Response) {
 	header := w.Header()
 	for name, values := range resp.Header {
 		header[name] = values
+	}
+	if len(resp.Body) > 0 && resp.Stream == nil && header["Content-Length"] == nil {
+		header["Content-Length"] = []string{strconv.Itoa(len(resp.Body))} // or a large one went in chunks
 	}
 	w.WriteHeader(resp.Status)
 	switch {
@@ -81,8 +86,8 @@ func pass(w http.ResponseWriter, r *http.Request, stream io.ReadCloser) {
 
 func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Response) {
 	defer recovered(h.config.Log, func(problem *routing.Response) { resp = problem })
-	header := r.Header.Clone()
-	header.Set("Host", r.Host) // net/http keeps it apart
+	header := maps.Clone(r.Header)    // values are replaced here, and never changed
+	header["Host"] = []string{r.Host} // net/http keeps it apart
 	e := &awsevent.Event{Request: routing.Request{
 		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Header: header, Stream: h.config.Stream,
 	}}
@@ -104,7 +109,10 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Resp
 
 // readBody reads a request's body, or says what to answer.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *routing.Response) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, routing.MaxBody))
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	body, err := routing.ReadBody(http.MaxBytesReader(w, r.Body, routing.MaxBody), r.ContentLength)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

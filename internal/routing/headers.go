@@ -84,7 +84,7 @@ func forClient(shard http.Header, method string, status int) http.Header {
 // endToEnd copies the headers that travel on, under canonical names.
 func endToEnd(in http.Header, passes func(name string) bool) http.Header {
 	named := connectionOptions(in)
-	out := make(http.Header, len(in)+3)
+	out := make(http.Header, len(in)+5) // and the router's own
 	for name, values := range in {
 		if !token(name) || !passes(name) || named != nil && named[fold(name)] {
 			continue

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,7 +39,11 @@ type Transport struct {
 // http://s01.eu-1.orders.internal; header is added to every request, and may be nil.
 func New(base func(shard string) (string, error), header http.Header) *Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 15 * time.Second}
-	return &Transport{base, header.Clone(), &http.Transport{
+	own := http.Header{}
+	for name, values := range header {
+		own[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+	}
+	return &Transport{base, own, &http.Transport{
 		DialContext:            dialer.DialContext,
 		Proxy:                  nil, // shards are neighbours
 		MaxIdleConnsPerHost:    idlePerShard,
@@ -64,15 +70,14 @@ func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Re
 
 // send returns the answer's head, and its body as a stream.
 func (t *Transport) send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	r, err := t.request(ctx, call, req)
+	// Until a connection is there, nothing can have been sent.
+	var connected atomic.Bool
+	r, err := t.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}), call, req)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", routing.ErrNotSent, err)
 	}
-	// Until a connection is there, nothing can have been sent.
-	var connected atomic.Bool
-	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	}))
 	resp, err := t.rt.RoundTrip(r)
 	if err != nil {
 		if !connected.Load() {
@@ -108,20 +113,22 @@ func (t *Transport) request(ctx context.Context, call routing.Call, req *routing
 	r.URL = u
 	r.Host = u.Host
 	r.ContentLength = int64(len(req.Body))
-	r.Header = req.Header.Clone()
+	if r.ContentLength == 0 && r.Body != http.NoBody {
+		r.TransferEncoding = identity
+	}
+	// net/http may still read this when the engine writes the next attempt's. Values are nobody's to change.
+	r.Header = maps.Clone(req.Header)
 	for _, name := range idempotencyKeys {
 		if values, ok := r.Header[name]; ok {
 			delete(r.Header, name)
 			r.Header[strings.ToLower(name)] = values
 		}
 	}
-	r.Header.Del("Host")
+	delete(r.Header, "Host")
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "") // net/http would put its own name there
 	}
-	for name, values := range t.header {
-		r.Header[http.CanonicalHeaderKey(name)] = values
-	}
+	maps.Copy(r.Header, t.header)
 	return r, nil
 }
 
@@ -130,6 +137,10 @@ func (t *Transport) request(ctx context.Context, call routing.Call, req *routing
 // reads or one of these headers, which come from the client. Whether to repeat is the engine's decision,
 // so a body cannot be rewound, and these names are sent in lower case, where it does not find them.
 var idempotencyKeys = []string{"Idempotency-Key", "X-Idempotency-Key"}
+
+// identity says of a body that it is not sent in chunks. Without, net/http looks in a goroutine of its own, for up to
+// 200 ms, whether there is anything in an empty body that it does not know for empty.
+var identity = []string{"identity"}
 
 // body is a request's body. An empty one of a method that usually has one must be the one that net/http
 // knows, or it would send the length as unknown.
