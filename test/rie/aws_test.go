@@ -29,13 +29,13 @@ type aws struct {
 	secret    string
 	queued    map[string][]string     // messages by queue
 	functions map[string]*environment // by name with alias
-	throttled map[string]bool         // functions that have no concurrency left
+	bad       map[string]string       // functions that fail, and how
 	invoked   []string                // functions, in the order of their invocations
 }
 
 func newAWS(t *testing.T) *aws {
 	t.Helper()
-	a := &aws{t: t, items: map[string]json.RawMessage{}, queued: map[string][]string{}, functions: map[string]*environment{}, throttled: map[string]bool{}}
+	a := &aws{t: t, items: map[string]json.RawMessage{}, queued: map[string][]string{}, functions: map[string]*environment{}, bad: map[string]string{}}
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Close)
 	return a
@@ -109,8 +109,8 @@ type transactItem struct {
 		ExpressionAttributeValues      map[string]struct{ N string }
 	}
 	Put *struct {
-		TableName string
-		Item      map[string]json.RawMessage
+		TableName, ConditionExpression string
+		Item                           map[string]json.RawMessage
 	}
 }
 
@@ -143,9 +143,20 @@ func (a *aws) transact(w http.ResponseWriter, items []transactItem) {
 		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException","CancellationReasons":[{"Code":"ConditionalCheckFailed"}]}`)
 		return
 	}
+	for i, put := range items[1:] {
+		if put.Put == nil || put.Put.ConditionExpression != "" && !strings.HasPrefix(put.Put.ConditionExpression, "attribute_not_exists(pk)") {
+			a.t.Errorf("no put, or one on a condition of which this knows nothing: %+v", put)
+			continue
+		}
+		if _, there := a.items[itemKey(put.Put.TableName, put.Put.Item)]; there && put.Put.ConditionExpression != "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException","CancellationReasons":[{"Code":"None"}%s,{"Code":"ConditionalCheckFailed"}]}`,
+				strings.Repeat(`,{"Code":"None"}`, i))
+			return
+		}
+	}
 	for _, put := range items[1:] {
 		if put.Put == nil {
-			a.t.Errorf("no put: %+v", put)
 			continue
 		}
 		item, err := json.Marshal(put.Put.Item)
@@ -232,17 +243,29 @@ func (a *aws) invoke(w http.ResponseWriter, r *http.Request, escaped string, eve
 	}
 	a.mu.Lock()
 	a.invoked = append(a.invoked, name)
-	function, throttled := a.functions[name], a.throttled[name]
+	function, how := a.functions[name], a.bad[name]
 	a.mu.Unlock()
 	switch {
 	case function == nil:
 		refuse(w, http.StatusNotFound, "ResourceNotFoundException")
 		return
-	case throttled:
+	case how == throttles:
 		refuse(w, http.StatusTooManyRequests, "TooManyRequestsException")
+		return
+	case how == errs:
+		io.WriteString(w, `{"statusCode":500,"headers":{},"body":"no"}`)
 		return
 	}
 	status, answer, err := function.invoke(r.Context(), event)
+	switch how { // it has done what it was asked for
+	case hung:
+		<-r.Context().Done()
+		return
+	case dies:
+		w.Header().Set("X-Amz-Function-Error", "Unhandled")
+		io.WriteString(w, `{"errorType":"Runtime.ExitError","errorMessage":"RequestId: J1 Error: Runtime exited with error: signal: killed"}`)
+		return
+	}
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "ServiceException")
 		return
@@ -262,11 +285,28 @@ func refuse(w http.ResponseWriter, status int, kind string) {
 	io.WriteString(w, `{"Message":"no"}`)
 }
 
-// throttle takes a shard's concurrency away, or gives it back.
-func (a *aws) throttle(shard string, throttled bool) {
+// How a slice fails.
+const (
+	throttles = "throttle" // it has no concurrency left
+	errs      = "errors"   // its service answers 500, and does nothing
+	hung      = "hang"     // it does what it was asked for, and does not say so
+	dies      = "kill"     // the same, and its process is killed
+)
+
+// spoil has a shard's slice fail, or with "" makes it whole.
+func (a *aws) spoil(shard, how string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.throttled[cell.Shard(shard).WorkerAlias()] = throttled
+	a.bad[cell.Shard(shard).WorkerAlias()] = how
+}
+
+// throttle takes a shard's concurrency away, or gives it back.
+func (a *aws) throttle(shard string, throttled bool) {
+	how := ""
+	if throttled {
+		how = throttles
+	}
+	a.spoil(shard, how)
 }
 
 // takeInvoked returns which shards were invoked since it was last called.

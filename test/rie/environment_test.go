@@ -48,22 +48,22 @@ func (w *tail) String() string {
 }
 
 // emulator is the path of aws-lambda-rie, a tool dependency of the project.
-func emulator(t *testing.T) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", "aws-lambda-rie")
-	cmd.Dir = root(t)
+var emulator = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "tool", "-n", "aws-lambda-rie") // in a folder of the module
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go tool -n aws-lambda-rie: %v", err)
+		err = fmt.Errorf("go tool -n aws-lambda-rie: %w", err)
 	}
-	return strings.TrimSpace(string(out))
-}
+	return strings.TrimSpace(string(out)), err
+})
 
 // start runs a function with these variables and nothing else in its environment.
 func start(t *testing.T, function string, variables map[string]string) *environment {
 	t.Helper()
-	rie := emulator(t)
-	var err error
+	rie, err := emulator()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 3 { // somebody else may take a free port first
 		var e *environment
 		if e, err = tryStart(t, rie, filepath.Join(functions(t), function, "bootstrap"), variables); err == nil {
