@@ -28,7 +28,7 @@ func (r route) homeKey(rawPath string) (string, error) {
 	if !r.rest {
 		return "", nil
 	}
-	if plain(rawPath) && strings.IndexByte(rawPath, ';') < 0 {
+	if plain(rawPath) {
 		return r.keyIn(rawPath), nil
 	}
 	readings, ok := Readings(rawPath)

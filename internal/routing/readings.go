@@ -12,10 +12,10 @@ import (
 // is, with doubled slashes made one, and with dot segments resolved, too. ok is false for what is no path.
 func Readings(rawPath string) (readings []string, ok bool) {
 	decoded, err := url.PathUnescape(rawPath)
-	if err != nil || !strings.HasPrefix(rawPath, "/") || strings.ContainsAny(rawPath, "?#") || strings.Contains(decoded, "\x00") {
+	if err != nil || !valid(rawPath) || strings.Contains(decoded, "\x00") {
 		return nil, false
 	}
-	if plain(rawPath) && !strings.Contains(rawPath, ";") {
+	if plain(rawPath) {
 		return []string{rawPath}, true
 	}
 	add := func(r string) {

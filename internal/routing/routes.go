@@ -118,22 +118,23 @@ func newRoutes(given []Route) (routes, error) {
 
 // match returns the first route that takes a method and matches a percent-encoded path.
 //
-// Services differ in how they read a path: segment by segment or decoded as a whole, with dot segments,
-// doubled slashes and backslashes resolved or not. A path that would take another route when read in
-// another of these ways is refused, so that nobody can pick a route by spelling.
+// Services differ in how they read a path (Readings). One that would take another route when read in another of
+// these ways is refused, so that nobody can pick a route by spelling.
 func (rs routes) match(method, rawPath string) (route, error) {
-	if !strings.HasPrefix(rawPath, "/") || strings.ContainsAny(rawPath, "?#") {
-		return route{}, errBadPath
-	}
-	decoded, err := url.PathUnescape(rawPath)
-	if err != nil || strings.Contains(decoded, "\x00") {
-		return route{}, errBadPath
-	}
-	segments := unescapeSegments(rawPath)
-	i := rs.first(method, segments)
-	if !plain(rawPath) {
-		for _, reading := range []string{segments, decoded, slashes(segments), slashes(decoded)} {
-			if rs.first(method, tidy(reading)) != i {
+	i := -1
+	if plain(rawPath) { // as nearly all are: nothing is allocated
+		if !valid(rawPath) {
+			return route{}, errBadPath
+		}
+		i = rs.first(method, rawPath)
+	} else {
+		readings, ok := Readings(rawPath)
+		if !ok {
+			return route{}, errBadPath
+		}
+		i = rs.first(method, readings[0])
+		for _, reading := range readings[1:] {
+			if rs.first(method, reading) != i {
 				return route{}, errAmbiguous
 			}
 		}
@@ -146,7 +147,12 @@ func (rs routes) match(method, rawPath string) (route, error) {
 
 // plain says whether a path can be read in one way only, which nearly all can.
 func plain(rawPath string) bool {
-	return !strings.ContainsAny(rawPath, `%\`) && !strings.Contains(rawPath, "//") && !strings.Contains(rawPath, "/.")
+	return !strings.ContainsAny(rawPath, `%\;`) && !strings.Contains(rawPath, "//") && !strings.Contains(rawPath, "/.")
+}
+
+// valid says whether a text can be a path, but for its percent signs.
+func valid(rawPath string) bool {
+	return strings.HasPrefix(rawPath, "/") && !strings.ContainsAny(rawPath, "?#\x00")
 }
 
 // slashes reads backslashes as some servers on Windows do.

@@ -70,6 +70,14 @@ func TestMatch(t *testing.T) {
 		{"/api/../status", "", errAmbiguous},
 		{`/jobs/a\b/../../x`, "", errAmbiguous},
 		{"/jobs/a%2Fb/../../x", "", errAmbiguous},
+		{"/jobs;v=1/1", "", errAmbiguous}, // servlet containers read /jobs/1
+		{"/files;/jobs/1", ViaHTTP, nil},
+		{"/jobs/1;v=2", ViaQueue, nil},
+		{"/jobs%3Bv/1", "", errAmbiguous},
+		{"/jobs%252F1", "", errAmbiguous}, // who decodes twice reads /jobs/1
+		{"/files/%252e%252e/jobs/1", "", errAmbiguous},
+		{"/files/..;/jobs/1", "", errAmbiguous},
+		{"/files/%25", ViaHTTP, nil},
 		{"jobs/1", "", errBadPath},
 		{"", "", errBadPath},
 		{"*", "", errBadPath},
