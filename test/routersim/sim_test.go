@@ -42,7 +42,8 @@ type world struct {
 	poison    func(tenant int, at time.Duration) poisonous // nil is none
 	collapse  time.Duration                                // how long a shard is down after a poisonous request
 	observe   func(r request)                              // told of each request that is over
-	onVerdict func(at time.Duration, v poison.Verdict)
+	reserved  int                                          // shards, the last ones, on which nobody is placed
+	onVerdict func(at time.Duration, environment int, v poison.Verdict)
 
 	now       time.Duration
 	queue     events
@@ -95,17 +96,18 @@ func (w *world) run(until time.Duration) {
 	}
 	for i := range tenants {
 		w.ids = append(w.ids, fmt.Sprint("t", i))
-		a := w.rng.IntN(shards)
-		b := (a + 1 + w.rng.IntN(shards-1)) % shards
+		n := shards - w.reserved
+		a := w.rng.IntN(n)
+		b := (a + 1 + w.rng.IntN(n-1)) % n
 		w.subsets = append(w.subsets, []string{w.names[a], w.names[b]})
 	}
-	for range max(1, w.lambda) {
+	for i := range max(1, w.lambda) {
 		clock := func() time.Time { return epoch.Add(w.now) }
 		w.processes = append(w.processes, &process{
 			tracker: health.New(health.Config{Now: clock, Pick: w.rng.IntN, Lambda: w.lambda > 0}),
 			watch: poison.New(poison.Config{Now: clock, Lambda: w.lambda > 0, OnVerdict: func(v poison.Verdict) {
 				if w.onVerdict != nil {
-					w.onVerdict(w.now, v)
+					w.onVerdict(w.now, i, v)
 				}
 			}}),
 		})
