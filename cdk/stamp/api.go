@@ -44,8 +44,9 @@ func newAuthorizer(st awscdk.Stack, a api) awsapigatewayv2.IHttpRouteAuthorizer 
 	case fleet.AuthIAM:
 		return awsapigatewayv2authorizers.NewHttpIamAuthorizer()
 	case fleet.AuthLambda:
+		ours := standsIn(a.auth.AuthorizerARN, *st.Account(), *st.Region())
 		fn := awslambda.Function_FromFunctionAttributes(st, str("Authorizer"), &awslambda.FunctionAttributes{
-			FunctionArn: str(a.auth.AuthorizerARN), SameEnvironment: jsii.Bool(standsIn(a.auth.AuthorizerARN, *st.Account(), *st.Region()))})
+			FunctionArn: str(a.auth.AuthorizerARN), SameEnvironment: jsii.Bool(ours), SkipPermissions: jsii.Bool(!ours)})
 		return awsapigatewayv2authorizers.NewHttpLambdaAuthorizer(str("Caller"), fn, &awsapigatewayv2authorizers.HttpLambdaAuthorizerProps{
 			ResponseTypes: list(awsapigatewayv2authorizers.HttpLambdaResponseType_SIMPLE),
 			// An answer that is remembered would be that of another token, if the header were not the source.

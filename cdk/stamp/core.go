@@ -22,8 +22,9 @@ func buildCore(core awscdk.Stack, p *plan) {
 		awscdk.Tags_Of(store).Add(str(names.TagRole), str("cell-store"), nil)
 	}
 	key, snapshots := newPlacementKey(core, p), newSnapshots(core, p)
-	newKeeper(core, p, key, snapshots)
+	keeper := newKeeper(core, p, key, snapshots)
 	router := newRouter(core, p, n, key, snapshots)
+	newVerdicts(core, p, keeper)
 	if p.fleet.Shard.Queue != nil {
 		newDispatch(core, p, router)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/routerenv"
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 // statement is one statement of an IAM policy, its single strings made into lists.
@@ -22,7 +23,7 @@ type statement struct {
 }
 
 // statements reads a policy document.
-func statements(t *testing.T, document any) []statement {
+func statements(t testing.TB, document any) []statement {
 	t.Helper()
 	var all []statement
 	for _, s := range document.(map[string]any)["Statement"].([]any) {
@@ -57,7 +58,7 @@ func texts(v any) []string {
 func TestPlacementKey(t *testing.T) {
 	core := shape(t, "per-shard")["eu-canary/core"]
 	secret := core.one(t, "AWS::SecretsManager::Secret")
-	key := core.one(t, "AWS::KMS::Key")
+	key := core.named(t, "AWS::KMS::Key", "Description", "Encrypts the placement key of cell eu-canary of orders")
 	if secret.at("Name") != "cellwall/orders/eu-canary/placement-key" {
 		t.Errorf("the secret is called %v", secret.at("Name"))
 	}
@@ -88,11 +89,14 @@ func TestPlacementKey(t *testing.T) {
 
 // TestRouterEnvironment: what lambda/router reads, all of it.
 func TestRouterEnvironment(t *testing.T) {
-	fn := shape(t, "per-shard")["eu-canary/core"].one(t, "AWS::Lambda::Function")
+	core := shape(t, "per-shard")["eu-canary/core"]
+	fn := core.named(t, "AWS::Lambda::Function", "FunctionName", "orders-eu-canary-router")
 	want := map[string]any{
 		"CELLWALL_SERVICE":               "orders",
 		"CELLWALL_CELL":                  "eu-canary",
-		"CELLWALL_TENANT_CLAIM":          "tenant_id",
+		"CELLWALL_AUTH":                  `{"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id"}`,
+		"CELLWALL_RULES":                 `{"attemptTimeout":"5s","reserved":100,"state":"cell","queue":true}`,
+		"CELLWALL_SNAPSHOT_BUCKET":       "orders-eu-canary-0snap-111111111111-eu-west-1",
 		"CELLWALL_KEY_SECRET":            "cellwall/orders/eu-canary/placement-key",
 		"CELLWALL_DIRECTORY":             "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",
 		"CELLWALL_DIRECTORY_REGION":      "eu-west-1",
@@ -102,20 +106,45 @@ func TestRouterEnvironment(t *testing.T) {
 	if d := cmp.Diff(want, fn.at("Environment", "Variables")); d != "" {
 		t.Errorf("environment (-want +got):\n%s", d)
 	}
-	env := fn.at("Environment", "Variables").(map[string]any)
-	read, err := routerenv.Parse(func(name string) string { v, _ := env[name].(string); return v })
-	if err != nil {
-		t.Errorf("the router refuses its environment: %v", err)
-	}
-	if read.Cell != "eu-canary" || len(read.Routes) != 2 || read.KeySecret != "cellwall/orders/eu-canary/placement-key" {
-		t.Errorf("the router reads %+v", read)
-	}
-	for property, want := range map[string]any{"FunctionName": "orders-eu-canary-router", "Runtime": "provided.al2023", "Handler": "bootstrap",
+	for property, want := range map[string]any{"Runtime": "provided.al2023", "Handler": "bootstrap",
 		"MemorySize": 512.0, "ReservedConcurrentExecutions": 100.0, "Timeout": 29.0, "Architectures": []any{"arm64"}} {
 		if d := cmp.Diff(want, fn.at(property)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", property, d)
 		}
 	}
+}
+
+// TestRouterReadsTheFleet: of every shape, what the router reads from its environment is what the fleet says.
+func TestRouterReadsTheFleet(t *testing.T) {
+	eachShape(t, func(t *testing.T, a assembly) {
+		f := sample(t, shapes[path.Base(t.Name())])
+		got, err := routerenv.Parse(a["eu-canary/core"].environment(t, "orders-eu-canary-router"))
+		if err != nil {
+			t.Fatalf("the router refuses its environment: %v", err)
+		}
+		want := routerenv.Environment{
+			Service: "orders", Cell: "eu-canary", KeySecret: "cellwall/orders/eu-canary/placement-key",
+			Directory: "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", DirectoryRegion: "eu-west-1", HomeRegion: "eu-west-1",
+			Snapshots: "orders-eu-canary-0snap-111111111111-eu-west-1",
+			Auth: routerenv.Auth{Source: string(f.Auth.Source), Issuer: f.Auth.Issuer, Audience: f.Auth.Audience, Claim: f.Auth.Claim,
+				Algorithms: f.Auth.Algorithms, Principals: f.Auth.Principals, PathTenant: f.Auth.PathTenant, BodyTenant: f.Auth.BodyTenant},
+			Rules: routerenv.Rules{AttemptTimeout: routerenv.Duration(f.Router.AttemptTimeout), Reserved: f.Router.ReservedConcurrency,
+				TenantRate: f.Router.TenantRate, TenantBurst: f.Router.TenantBurst, State: routing.State(f.Shard.State.Mode),
+				IdempotencyKeys: f.Shard.State.IdempotencyKeys, Queue: f.Shard.Queue != nil, HashTenants: f.Router.HashTenants},
+		}
+		for _, region := range f.FrontDoors() {
+			want.Auth.FrontDoors = append(want.Auth.FrontDoors, "arn:aws:iam::111111111111:role/orders-global-frontdoor-role-"+region)
+		}
+		for _, r := range f.Routes {
+			if r.Timeout == f.Router.AttemptTimeout {
+				r.Timeout = 0 // what the router has by itself
+			}
+			want.Routes = append(want.Routes, routing.Route{Path: r.Path, Via: r.Via, Fanout: r.Fanout, Timeout: r.Timeout})
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("environment (-fleet +router):\n%s", d)
+		}
+	})
 }
 
 // TestRouterReachesItsCellAlone: every permission of the router's role, and what its patterns match.
@@ -133,17 +162,15 @@ func TestRouterReachesItsCellAlone(t *testing.T) {
 		{Effect: "Deny", Action: attach, Resource: []string{"*"},
 			Condition: `{"ArnEquals":{"lambda:SourceFunctionArn":"arn:aws:lambda` + here + `function:orders-eu-canary-router"}}`},
 		{Effect: "Allow", Action: []string{"secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"}, Resource: []string{`{"Ref":"PlacementKey0DD64F4C"}`}},
+		{Effect: "Allow", Action: []string{"s3:GetObject"}, Resource: []string{snapshotBucket + "/snapshot"}},
+		{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{snapshotBucket}},
+		{Effect: "Allow", Action: []string{"kms:Decrypt"}, Resource: []string{`{"Fn::GetAtt":["SnapshotKeyD4D086C1","Arn"]}`}, Condition: snapshotContext},
+		{Effect: "Allow", Action: []string{"kms:VerifyMac"}, Resource: []string{`{"Fn::GetAtt":["SnapshotMAC39ABE3E9","Arn"]}`}},
+		{Effect: "Allow", Action: []string{"sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ReceiveMessage"},
+			Resource: []string{`{"Fn::GetAtt":["DispatchDB0A2E2F","Arn"]}`}},
 	}
-	got := statements(t, core.one(t, "AWS::IAM::Policy").at("PolicyDocument"))
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, core.permissions(t, "orders-eu-canary-router-role")); d != "" {
 		t.Errorf("the router's permissions (-want +got):\n%s", d)
-	}
-	role := core.one(t, "AWS::IAM::Role")
-	if ok, err := path.Match("orders-*-router-role", role.at("RoleName").(string)); !ok || err != nil {
-		t.Errorf("the directory's policy does not know the role %v", role.at("RoleName"))
-	}
-	if role.at("ManagedPolicyArns") != nil {
-		t.Errorf("the role has AWS's own policies: %v", role.at("ManagedPolicyArns"))
 	}
 	for _, s := range []string{"s01", "s02", "s03", "s04"} {
 		shard := shape(t, "per-shard")["eu-canary/shard-"+s]
@@ -153,30 +180,6 @@ func TestRouterReachesItsCellAlone(t *testing.T) {
 			t.Errorf("the router may not call %s:%s", fn, alias)
 		}
 		shard.named(t, "AWS::SQS::Queue", "QueueName", "orders-eu-canary-"+s+"-work")
-	}
-}
-
-// TestIngress: the API verifies tokens on every route and hands them to the router's alias.
-func TestIngress(t *testing.T) {
-	core := shape(t, "per-shard")["eu-canary/core"]
-	authorizer := core.one(t, "AWS::ApiGatewayV2::Authorizer")
-	if got := text(authorizer.at("JwtConfiguration")); got != `{"Audience":["orders"],"Issuer":"https://login.example.com/"}` {
-		t.Errorf("tokens are verified against %s", got)
-	}
-	for _, route := range core.of("AWS::ApiGatewayV2::Route") {
-		if route.at("AuthorizationType") != "JWT" || route.at("AuthorizerId") == nil {
-			t.Errorf("route %v takes requests without a token", route.at("RouteKey"))
-		}
-	}
-	if route := core.one(t, "AWS::ApiGatewayV2::Route"); route.at("RouteKey") != "$default" {
-		t.Errorf("the only route is %v", route.at("RouteKey"))
-	}
-	integration := core.one(t, "AWS::ApiGatewayV2::Integration")
-	if got := text(integration.at("IntegrationUri")); got != `{"Ref":"RouterLive07757374"}` || integration.at("PayloadFormatVersion") != "2.0" {
-		t.Errorf("requests go to %s in format %v", got, integration.at("PayloadFormatVersion"))
-	}
-	if alias := core.one(t, "AWS::Lambda::Alias"); alias.at("Name") != "live" {
-		t.Errorf("the router's alias is %v", alias.at("Name"))
 	}
 }
 
@@ -194,7 +197,7 @@ func TestNetwork(t *testing.T) {
 		services = append(services, strings.Trim(name[strings.LastIndex(name, ".")+1:], `"]}`)+" "+e.at("VpcEndpointType").(string))
 	}
 	slices.Sort(services)
-	if d := cmp.Diff([]string{"cloudformation Interface", "dynamodb Gateway", "lambda Interface", "s3 Gateway", "secretsmanager Interface", "sqs Interface"}, services); d != "" {
+	if d := cmp.Diff([]string{"cloudformation Interface", "dynamodb Gateway", "kms Interface", "lambda Interface", "s3 Gateway", "secretsmanager Interface", "sqs Interface"}, services); d != "" {
 		t.Errorf("endpoints (-want +got):\n%s", d)
 	}
 	for _, r := range core.of("AWS::EC2::SecurityGroupIngress") {

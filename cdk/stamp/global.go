@@ -90,32 +90,56 @@ func asksHome(f *fleet.Fleet, c fleet.Cell) bool {
 	return directoryRegion(f, c) != f.Directory.Region && c.VPC != nil
 }
 
-// directoryPolicy lets the routers of other accounts that read the directory in this region read single
-// entries, and their keepers list those of a cell; nil when there are none, since a function of the directory's
-// own account needs no more than its role's policy. Whole accounts are named as principals, since a role must
-// exist to be named, and the condition narrows them to the functions' roles. The roles are named one by one: a
-// pattern would also match those of a service whose name begins with this one's, as orders-eu with orders.
+// directoryPolicy lets the functions of cells in other accounts reach the directory in this region; nil when there
+// are none, since a function of the directory's own account needs no more than its role's policy. Routers read
+// single entries where they read; keepers list those of a cell there, and note suspects where the directory is
+// written: in their cells' own partitions, or, where the cell has a quarantine, wherever it takes to pin a tenant.
+//
+// Whole accounts are named as principals, since a role must exist to be named, and the condition narrows them to
+// the functions' roles. The roles are named one by one: a pattern would also match those of a service whose name
+// begins with this one's, as orders-eu with orders.
 func directoryPolicy(f *fleet.Fleet, region string) awsiam.PolicyDocument {
-	var routers, keepers readers
+	var routers, keepers, afar, noting, pinning readers
+	var partitions []string
 	for _, c := range f.Cells {
 		if c.Account == f.Directory.Account {
 			continue
 		}
-		near := directoryRegion(f, c) == region
-		if near || region == f.Directory.Region && asksHome(f, c) {
+		near, home := directoryRegion(f, c) == region, region == f.Directory.Region
+		keeper := reading{c.Account, f.NamesOf(c).KeeperRole()}
+		if near || home && asksHome(f, c) {
 			routers = append(routers, reading{c.Account, f.NamesOf(c).RouterRole()})
 		}
 		if near {
-			keepers = append(keepers, reading{c.Account, f.NamesOf(c).KeeperRole()})
+			keepers = append(keepers, keeper)
+		}
+		switch {
+		case home && len(c.Quarantine) > 0:
+			pinning = append(pinning, keeper)
+		case home:
+			noting, partitions = append(noting, keeper), append(partitions, cellPartition(c.Name))
+			if !near {
+				afar = append(afar, keeper)
+			}
 		}
 	}
-	if len(routers) == 0 {
-		return nil
-	}
 	table := directoryARN(f, region)
-	statements := []awsiam.PolicyStatement{routers.may("RoutersReadEntries", region, []string{"dynamodb:GetItem"}, table)}
-	if len(keepers) > 0 {
-		statements = append(statements, keepers.may("KeepersReadCells", region, keeperReads, table, cellIndex(table)))
+	var statements []awsiam.PolicyStatement
+	add := func(who readers, sid string, actions []string, resources ...string) {
+		if len(who) > 0 {
+			statements = append(statements, who.may(sid, region, actions, resources...))
+		}
+	}
+	add(routers, "RoutersReadEntries", []string{"dynamodb:GetItem"}, table)
+	add(keepers, "KeepersReadCells", keeperReads, table, cellIndex(table))
+	add(pinning, "KeepersQuarantine", quarantines, table)
+	add(afar, "KeepersReadNotes", []string{"dynamodb:GetItem"}, table)
+	if len(noting) > 0 {
+		slices.Sort(partitions)
+		statements = append(statements, inPartitions(noting.may("KeepersNoteSuspects", region, []string{"dynamodb:UpdateItem"}, table), partitions...))
+	}
+	if len(statements) == 0 {
+		return nil
 	}
 	return awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})
 }

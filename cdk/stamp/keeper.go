@@ -20,7 +20,7 @@ const keeperTimeout = 300
 
 // newKeeper is the cell's keeper function with its schedule. It is outside the cell's network, since the token
 // issuer whose keys it keeps is on the Internet; the rest of what it reads are AWS's regional services.
-func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snapshots) {
+func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snapshots) awslambda.Alias {
 	logs := newLogGroup(core, "KeeperLogs", p.names.LogGroup("keeper"))
 	role := keeperRole(core, p, logs)
 	key.GrantRead(role, nil)
@@ -43,6 +43,7 @@ func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snaps
 	live := awslambda.NewAlias(core, str("KeeperLive"), &awslambda.AliasProps{
 		AliasName: str(names.Alias), Version: fn.CurrentVersion(), RetryAttempts: num(0), MaxEventAge: seconds(keeperPatience)})
 	newKeeperSchedule(core, p, live)
+	return live
 }
 
 // keeperPatience is how many seconds a run that is due may wait. After that the next one is.
@@ -77,6 +78,9 @@ func keeperRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	logs.GrantWrite(role)
 	table := directoryARN(p.fleet, p.directoryRegion())
 	role.AddToPolicy(allow(keeperReads, table, cellIndex(table)))
+	for _, s := range suspicion(p) {
+		role.AddToPolicy(s)
+	}
 	var looks []string
 	if p.service != nil {
 		looks = append(looks, "elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth")
@@ -97,13 +101,16 @@ func cellIndex(table string) string { return table + "/index/" + names.FirstInde
 
 // keeperEnvironment is what the keeper is told. lambda/keeper reads exactly these.
 func (p *plan) keeperEnvironment() map[string]string {
-	env := map[string]string{
+	env := p.suspicionEnvironment()
+	for name, value := range map[string]string{
 		"CELLWALL_SERVICE":          p.fleet.Service,
 		"CELLWALL_CELL":             p.cell.Name,
 		"CELLWALL_KEY_SECRET":       p.names.PlacementKey(),
 		"CELLWALL_DIRECTORY":        directoryARN(p.fleet, p.directoryRegion()),
 		"CELLWALL_DIRECTORY_REGION": p.directoryRegion(),
 		"CELLWALL_SNAPSHOT_BUCKET":  p.names.SnapshotBucket(p.cell.Account, p.cell.Region),
+	} {
+		env[name] = value
 	}
 	// Where nothing in the cell verifies tokens, nobody waits for the issuer, and its outage is no fault of a run's.
 	if p.fleet.Auth.Source == fleet.AuthVerify || p.fleet.FrontDoor != nil {

@@ -242,6 +242,39 @@ func (s stack) named(t testing.TB, kind, property, value string) resource {
 	return resource{}
 }
 
+// permissions are the statements of the policies of the role with that name.
+func (s stack) permissions(t testing.TB, role string) []statement {
+	t.Helper()
+	var all []statement
+	for id, r := range s.Template.Resources {
+		if r.Type != "AWS::IAM::Role" || r.Properties["RoleName"] != role {
+			continue
+		}
+		if r.at("ManagedPolicyArns") != nil || r.at("Policies") != nil {
+			t.Errorf("role %s has policies of AWS's or within: %s", role, text(r.Properties))
+		}
+		if got := text(r.at("AssumeRolePolicyDocument", "Statement")); got != `[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"lambda.amazonaws.com"}}]` {
+			t.Errorf("role %s is assumed by %s", role, got)
+		}
+		for _, p := range s.of("AWS::IAM::Policy") {
+			if strings.Contains(text(p.at("Roles")), `"`+id+`"`) {
+				all = append(all, statements(t, p.at("PolicyDocument"))...)
+			}
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("stack %s has no permissions of a role %s", s.Name, role)
+	}
+	return all
+}
+
+// environment looks up the variables of the function with that name, as os.Getenv does inside of it.
+func (s stack) environment(t testing.TB, function string) func(string) string {
+	t.Helper()
+	env, _ := s.named(t, "AWS::Lambda::Function", "FunctionName", function).at("Environment", "Variables").(map[string]any)
+	return func(name string) string { v, _ := env[name].(string); return v }
+}
+
 // at follows keys and list places into a property; nil where the way ends.
 func (r resource) at(way ...any) any {
 	var v any = r.Properties

@@ -182,7 +182,7 @@ func TestRefusedPlans(t *testing.T) {
 			for i := range 100 {
 				f.Routes = append(f.Routes, fleet.Route{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("x", 20)), Via: "lambda"})
 			}
-		}, "cell eu-canary: the router's environment takes 5"},
+		}, "cell eu-canary: the router's environment takes 7"},
 		"more shards than an environment holds": {func(f *fleet.Fleet) {
 			f.Shard.HTTP = nil // no load balancer takes so many
 			for i := range 900 {

@@ -165,14 +165,14 @@ func TestRefusals(t *testing.T) {
 		"an unknown cell":  {context: map[string]string{"cell": "eu-9"}, want: []string{"-c cell=eu-9: the fleet has no such cell; write one of eu-canary, eu-1, us-1"}},
 		"unknown replicas": {context: map[string]string{"newReplicas": "us-east-1,mars-1"}, want: []string{"-c newReplicas=mars-1: the directory has no replica there; write one of directory.replicas: us-east-1"}},
 		"an unknown arch":  {context: map[string]string{"arch": "mips"}, want: []string{"-c arch=mips: Lambda has no such architecture; write arm64 or x86_64"}},
-		"the other arch":   {context: map[string]string{"arch": "x86_64"}, want: []string{"dist/router/bootstrap is built for EM_AARCH64", "dist/worker/bootstrap is built for EM_AARCH64"}},
+		"the other arch":   {context: map[string]string{"arch": "x86_64"}, want: []string{"dist/router/bootstrap is built for EM_AARCH64", "dist/keeper/bootstrap is built for EM_AARCH64", "dist/worker/bootstrap is built for EM_AARCH64"}},
 		"nothing is built": {
 			spoil: func(t *testing.T, dir string) {
 				if err := os.RemoveAll(filepath.Join(dir, "dist")); err != nil {
 					t.Fatal(err)
 				}
 			},
-			want: []string{"dist/router/bootstrap is missing: run make dist", "dist/worker/bootstrap is missing: run make dist", "dist/worker-http/worker-http is missing: run make dist"},
+			want: []string{"dist/router/bootstrap is missing: run make dist", "dist/keeper/bootstrap is missing: run make dist", "dist/worker/bootstrap is missing: run make dist", "dist/worker-http/worker-http is missing: run make dist"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,8 +214,10 @@ func TestOtherArchitecture(t *testing.T) {
 	}
 	a := open(t, folder)
 	for _, path := range []string{"eu-canary/core", "eu-canary/shard-s01"} {
-		if got := text(a[path].one(t, "AWS::Lambda::Function").at("Architectures")); got != `["x86_64"]` {
-			t.Errorf("%s: the function runs on %s", path, got)
+		for _, fn := range a[path].of("AWS::Lambda::Function") {
+			if got := text(fn.at("Architectures")); got != `["x86_64"]` {
+				t.Errorf("%s: function %v runs on %s", path, fn.at("FunctionName"), got)
+			}
 		}
 	}
 }

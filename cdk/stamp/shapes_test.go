@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/routing"
@@ -31,6 +32,18 @@ var shapes = map[string]func(*fleet.Fleet){
 	},
 	"http-only": func(f *fleet.Fleet) {
 		f.Shard = fleet.Shard{HTTP: f.Shard.HTTP, State: fleet.State{Mode: fleet.StateNone}}
+	},
+	// Whatever else a fleet may say.
+	"everything": func(f *fleet.Fleet) {
+		f.FrontDoor = &fleet.FrontDoor{Memory: 512, ReservedConcurrency: 100}
+		f.Auth.Source, f.Auth.Algorithms = fleet.AuthVerify, []string{"RS256", "ES256"}
+		f.Auth.PathTenant, f.Auth.BodyTenant = "/tenants/{tenant}/*", "tenant_id"
+		f.Router.TenantRate, f.Router.TenantBurst, f.Router.HashTenants = 100, 200, true
+		f.Router.AttemptTimeout = 1500 * time.Millisecond
+		f.Shard.State.IdempotencyKeys = true
+		f.Cells[0].Quarantine = []string{"s03", "s04"}
+		f.Routes = append([]fleet.Route{{Path: "/reports/*", Via: "lambda", Fanout: true, Timeout: 3 * time.Second},
+			{Path: "/same/*", Via: "http", Timeout: f.Router.AttemptTimeout}}, f.Routes...)
 	},
 	"home": func(f *fleet.Fleet) { f.Shard.State.Mode = fleet.StateHome },
 	"imported": func(f *fleet.Fleet) {
@@ -58,6 +71,15 @@ func eachShape(t *testing.T, test func(t *testing.T, a assembly)) {
 	}
 }
 
+// distinct are the stacks that tell all of a shape: the shards' are alike, and so are the front doors'.
+func (a assembly) distinct() []string {
+	paths := []string{"global", "eu-canary/core", "eu-canary/shard-s01"}
+	if _, ok := a["frontdoor-eu-west-1"]; ok {
+		paths = append(paths, "frontdoor-eu-west-1")
+	}
+	return paths
+}
+
 // The id of a function's version ends in a hash of the function, which changes with everything.
 var versionHash = regexp.MustCompile(`(CurrentVersion[0-9A-F]{8})[0-9a-f]{32}$`)
 
@@ -68,7 +90,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
 			a := shape(t, name)
-			for _, path := range []string{"global", "eu-canary/core", "eu-canary/shard-s01"} {
+			for _, path := range a.distinct() {
 				s := a[path]
 				fmt.Fprintf(&b, "%s = %s\n", path, s.Name)
 				var lines []string
@@ -186,7 +208,9 @@ var physical = map[string]struct {
 	"AWS::DynamoDB::Table":                      {"TableName", 255},
 	"AWS::ElasticLoadBalancingV2::LoadBalancer": {"Name", 32},
 	"AWS::ElasticLoadBalancingV2::TargetGroup":  {"Name", 32},
+	"AWS::Events::Rule":                         {"Name", 64},
 	"AWS::IAM::Role":                            {"RoleName", 64},
+	"AWS::KMS::Alias":                           {"AliasName", 256},
 	"AWS::Lambda::Function":                     {"FunctionName", 64},
 	"AWS::Logs::LogGroup":                       {"LogGroupName", 512},
 	"AWS::Route53::HostedZone":                  {"Name", 255},
@@ -221,7 +245,7 @@ func TestLimits(t *testing.T) {
 				if len(name) > kind.longest {
 					t.Errorf("%s: %s %s has %d characters, AWS takes %d", path, r.Type, name, len(name), kind.longest)
 				}
-				key := r.Type + " " + name
+				key := r.Type + " " + s.Environment + " " + name
 				if other, twice := seen[key]; twice {
 					t.Errorf("%s is both %s and %s", key, other, path+" "+id)
 				}
@@ -262,7 +286,7 @@ func TestLint(t *testing.T) {
 	}
 	eachShape(t, func(t *testing.T, a assembly) {
 		args := []string{"--config-file", filepath.Join(root, ".cfnlintrc"), "--"}
-		for _, path := range []string{"global", "eu-canary/core", "eu-canary/shard-s01"} {
+		for _, path := range a.distinct() {
 			args = append(args, a[path].file)
 		}
 		if out, err := exec.Command(linter, args...).CombinedOutput(); err != nil {

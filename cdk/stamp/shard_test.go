@@ -23,7 +23,8 @@ func TestSlice(t *testing.T) {
 		"Environment": map[string]any{"Variables": map[string]any{
 			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-canary", "CELLWALL_SHARD": "s01",
 			"CELLWALL_TABLE": "orders-eu-canary-store", "CELLWALL_SHARD_TABLE": "orders-eu-canary-s01-state",
-			"CELLWALL_BUCKET": "orders-eu-canary-s01-111111111111-eu-west-1"}},
+			"CELLWALL_BUCKET":         "orders-eu-canary-s01-111111111111-eu-west-1",
+			"CELLWALL_DISPATCH_QUEUE": "orders-eu-canary-dispatch", "CELLWALL_DEAD_QUEUE": "orders-eu-canary-s01-dead"}},
 	} {
 		if d := cmp.Diff(want, fn.at(property)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", property, d)
@@ -106,8 +107,8 @@ func TestState(t *testing.T) {
 }
 
 // TestStateComesLast: a table, which is protected from deletion, waits for all other resources of its
-// stack, and a bucket for all but its policy: what fails before leaves no state behind. Nothing plainly
-// retained is left behind either, and nothing but a bucket's policy refers to state.
+// stack, a schedule for all but that, and a bucket for all but these and its policy: what fails before leaves no
+// state behind. Nothing plainly retained is left behind either, and nothing but a bucket's policy refers to state.
 func TestStateComesLast(t *testing.T) {
 	eachShape(t, func(t *testing.T, a assembly) {
 		for _, path := range a.paths() {
@@ -121,8 +122,11 @@ func TestStateComesLast(t *testing.T) {
 					refers := named || strings.Contains(text(r.Properties), `"`+other+`"`)
 					var waits bool
 					switch {
-					case o.Type == "AWS::DynamoDB::Table":
-					case r.Type == "AWS::DynamoDB::Table":
+					case isTable(o):
+					case isTable(r):
+						waits = true
+					case o.Type == "AWS::Events::Rule":
+					case r.Type == "AWS::Events::Rule":
 						waits = true
 					case o.Type == "AWS::S3::Bucket":
 						waits = r.Type == "AWS::S3::BucketPolicy"
@@ -140,8 +144,12 @@ func TestStateComesLast(t *testing.T) {
 	})
 }
 
-// TestShardRolesReachTheShardAlone: no wildcard, and no resource but the shard's, the cell's store and
-// the service's archive.
+func isTable(r resource) bool {
+	return r.Type == "AWS::DynamoDB::Table" || r.Type == "AWS::DynamoDB::GlobalTable"
+}
+
+// TestShardRolesReachTheShardAlone: no wildcard, and no resource but the shard's, the cell's store, the service's
+// archive, and the dispatch queue, to send jobs there.
 func TestShardRolesReachTheShardAlone(t *testing.T) {
 	eachShape(t, func(t *testing.T, a assembly) {
 		for _, path := range a.paths() {
@@ -159,6 +167,7 @@ func TestShardRolesReachTheShardAlone(t *testing.T) {
 					for _, r := range s.Resource {
 						ours := strings.Contains(r, "orders-eu-canary-"+id+"-") || text(s.Action) == `["cloudformation:SignalResource"]` && r == `{"Ref":"AWS::StackId"}` || strings.Contains(r, `"Fn::GetAtt"`) ||
 							strings.HasSuffix(r, ":table/orders-eu-canary-store") ||
+							r == "arn:aws:sqs:eu-west-1:111111111111:orders-eu-canary-dispatch" && text(s.Action) == `["sqs:GetQueueUrl","sqs:SendMessage"]` ||
 							strings.HasPrefix(r, "arn:aws:s3:::cdk-hnb659fds-assets-111111111111-eu-west-1/") && strings.HasSuffix(r, ".zip")
 						if !ours {
 							t.Errorf("%s reaches %s", path, r)
@@ -262,12 +271,12 @@ func TestPartsOff(t *testing.T) {
 		}
 	}
 	core := shape(t, "http-only")["eu-canary/core"]
-	for _, s := range statements(t, core.one(t, "AWS::IAM::Policy").at("PolicyDocument")) {
+	for _, s := range core.permissions(t, "orders-eu-canary-router-role") {
 		if slices.Contains(s.Action, "lambda:InvokeFunction") || slices.Contains(s.Action, "sqs:SendMessage") {
 			t.Errorf("the router may do %v, though shards have neither slice nor queue", s.Action)
 		}
 	}
-	if n := len(core.of("AWS::EC2::VPCEndpoint")); n != 4 {
-		t.Errorf("the cell pays for %d endpoints, want the two gateways, the key store's and CloudFormation's", n)
+	if n := len(core.of("AWS::EC2::VPCEndpoint")); n != 5 {
+		t.Errorf("the cell pays for %d endpoints, want the two gateways, the key store's, KMS's and CloudFormation's", n)
 	}
 }

@@ -119,6 +119,8 @@ esac`)
 			want := `AWS_REGION=eu-west-1
 CELLWALL_BUCKET=orders-eu-canary-s01-111111111111-eu-west-1
 CELLWALL_CELL=eu-canary
+CELLWALL_DEAD_QUEUE=orders-eu-canary-s01-dead
+CELLWALL_DISPATCH_QUEUE=orders-eu-canary-dispatch
 CELLWALL_SERVICE=orders
 CELLWALL_SHARD=s01
 CELLWALL_SHARD_TABLE=orders-eu-canary-s01-state

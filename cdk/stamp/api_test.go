@@ -1,0 +1,99 @@
+package stamp
+
+import (
+	"strings"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// TestIngress: the API verifies tokens on every route and hands them to the router's alias.
+func TestIngress(t *testing.T) {
+	core := shape(t, "per-shard")["eu-canary/core"]
+	checkIngress(t, core, "orders-eu-canary-ingress", "JWT", "RouterLive07757374")
+	authorizer := core.one(t, "AWS::ApiGatewayV2::Authorizer")
+	if got := text(authorizer.at("JwtConfiguration")); got != `{"Audience":["orders"],"Issuer":"https://login.example.com/"}` {
+		t.Errorf("tokens are verified against %s", got)
+	}
+	if got := text(authorizer.at("IdentitySource")); got != `["$request.header.Authorization"]` {
+		t.Errorf("tokens are read from %s", got)
+	}
+}
+
+// checkIngress: one route for everything, with an authorizer of that kind, to a function's alias that the API may
+// invoke.
+func checkIngress(t *testing.T, s stack, name, kind, alias string) {
+	t.Helper()
+	if api := s.one(t, "AWS::ApiGatewayV2::Api"); api.at("Name") != name {
+		t.Errorf("the API is %v", api.at("Name"))
+	}
+	route := s.one(t, "AWS::ApiGatewayV2::Route")
+	if route.at("RouteKey") != "$default" || route.at("AuthorizationType") != kind {
+		t.Errorf("route %v is open to %v, want %s", route.at("RouteKey"), route.at("AuthorizationType"), kind)
+	}
+	if own := kind == "JWT" || kind == "CUSTOM"; own != (route.at("AuthorizerId") != nil) || own != (len(s.of("AWS::ApiGatewayV2::Authorizer")) == 1) {
+		t.Errorf("the route's authorizer is %s, of %d", text(route.at("AuthorizerId")), len(s.of("AWS::ApiGatewayV2::Authorizer")))
+	}
+	integration := s.one(t, "AWS::ApiGatewayV2::Integration")
+	if got := text(integration.at("IntegrationUri")); got != `{"Ref":"`+alias+`"}` || integration.at("PayloadFormatVersion") != "2.0" {
+		t.Errorf("requests go to %s in format %v", got, integration.at("PayloadFormatVersion"))
+	}
+	if live := s.Template.Resources[alias]; live.Type != "AWS::Lambda::Alias" || live.at("Name") != "live" {
+		t.Errorf("%s is %s", alias, text(live))
+	}
+	allowed := 0
+	for _, p := range s.of("AWS::Lambda::Permission") {
+		if p.at("Principal") == "apigateway.amazonaws.com" && text(p.at("FunctionName")) == `{"Ref":"`+alias+`"}` && strings.Contains(text(p.at("SourceArn")), "execute-api") {
+			allowed++
+		}
+	}
+	if allowed != 1 {
+		t.Errorf("%d permissions for the API to invoke %s", allowed, alias)
+	}
+}
+
+// TestSources: who verifies the caller, by each source that a fleet may name, and whom the API may ask.
+func TestSources(t *testing.T) {
+	const function = "function:authorizer:live"
+	for name, c := range map[string]struct {
+		auth    fleet.Auth
+		kind    string
+		allowed bool // to invoke the authorizer, by the cell's own stack
+	}{
+		"iam":                           {fleet.Auth{Source: fleet.AuthIAM, Principals: map[string]string{"arn:aws:iam::111111111111:role/acme": "acme"}}, "AWS_IAM", false},
+		"verify":                        {fleet.Auth{Source: fleet.AuthVerify}, "NONE", false},
+		"lambda":                        {fleet.Auth{Source: fleet.AuthLambda, AuthorizerARN: "arn:aws:lambda:eu-west-1:111111111111:" + function}, "CUSTOM", true},
+		"lambda of another account":     {fleet.Auth{Source: fleet.AuthLambda, AuthorizerARN: "arn:aws:lambda:eu-west-1:222222222222:" + function}, "CUSTOM", false},
+		"lambda of another region":      {fleet.Auth{Source: fleet.AuthLambda, AuthorizerARN: "arn:aws:lambda:us-east-1:111111111111:" + function}, "CUSTOM", false},
+		"lambda of a region's namesake": {fleet.Auth{Source: fleet.AuthLambda, AuthorizerARN: "arn:aws:lambda:eu-west-1:111111111111:function:eu-west-1:live"}, "CUSTOM", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core := synth(t, sample(t, shapes["lambda-only"], func(f *fleet.Fleet) {
+				c.auth.Issuer, c.auth.Audience, c.auth.Claim = f.Auth.Issuer, f.Auth.Audience, f.Auth.Claim
+				f.Auth = c.auth
+				f.Cells[0].Shards = f.Cells[0].Shards[:1]
+			}))["eu-canary/core"]
+			checkIngress(t, core, "orders-eu-canary-ingress", c.kind, "RouterLive07757374")
+			var allowed []resource
+			for _, p := range core.of("AWS::Lambda::Permission") {
+				if p.at("FunctionName") == c.auth.AuthorizerARN {
+					allowed = append(allowed, p)
+				}
+			}
+			if len(allowed) > 1 || len(allowed) == 1 != c.allowed {
+				t.Errorf("%d permissions to invoke the authorizer", len(allowed))
+			}
+			if c.allowed && (allowed[0].at("Principal") != "apigateway.amazonaws.com" || !strings.Contains(text(allowed[0].at("SourceArn")), "/authorizers/")) {
+				t.Errorf("the authorizer is invoked by %s", text(allowed[0].Properties))
+			}
+			if c.kind != "CUSTOM" {
+				return
+			}
+			a := core.one(t, "AWS::ApiGatewayV2::Authorizer")
+			if a.at("AuthorizerType") != "REQUEST" || a.at("AuthorizerPayloadFormatVersion") != "2.0" || a.at("EnableSimpleResponses") != true ||
+				text(a.at("IdentitySource")) != `["$request.header.Authorization"]` || !strings.Contains(text(a.at("AuthorizerUri")), c.auth.AuthorizerARN+"/invocations") {
+				t.Errorf("the authorizer is %s", text(a.Properties))
+			}
+		})
+	}
+}
