@@ -103,15 +103,15 @@ func (r *Requests) first(o routing.Outcome, now time.Time) line {
 	l := line{
 		Time: timestamp(now), Level: level(o), Msg: "request",
 		RequestID: o.RequestID, TraceID: o.TraceID, Service: r.c.Service, Cell: r.c.Cell, Tenant: r.tenant(o.Tenant),
-		Method: o.Method, Route: o.Route, Status: o.Status, MS: &ms, AgeMS: &age, Stale: o.Stale, Poisoned: o.Poisoned, Fanout: o.Fanout,
-		Err: text(o.Err), ReplicaErr: text(o.ReplicaErr), HomeErr: text(o.HomeErr),
+		Method: cut(o.Method, maxMethod), Route: o.Route, Status: o.Status, MS: &ms, AgeMS: &age, Stale: o.Stale, Poisoned: o.Poisoned, Fanout: o.Fanout,
+		Err: r.text(o.Err, o.Tenant), ReplicaErr: r.text(o.ReplicaErr, o.Tenant), HomeErr: r.text(o.HomeErr, o.Tenant),
 	}
 	if len(o.Attempts) > 0 {
 		l.Shard = o.Attempts[0].Shard
 	}
 	if len(o.Attempts) > 1 || len(o.Attempts) == 1 && failed(o.Attempts[0]) {
 		for _, a := range o.Attempts {
-			l.Attempts = append(l.Attempts, attempt{a.Shard, a.Status, milliseconds(a.Took), text(a.Err)})
+			l.Attempts = append(l.Attempts, attempt{a.Shard, a.Status, milliseconds(a.Took), r.text(a.Err, o.Tenant)})
 		}
 	}
 	if r.c.Metrics {
@@ -144,13 +144,6 @@ func level(o routing.Outcome) string {
 // failed says whether an attempt counts as an error of its shard.
 func failed(a routing.Attempt) bool {
 	return a.Err != nil || a.Status >= http.StatusInternalServerError || a.Status == http.StatusMisdirectedRequest
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

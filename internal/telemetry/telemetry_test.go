@@ -171,6 +171,49 @@ func TestHidden(t *testing.T) {
 	}
 }
 
+// TestHiddenInErrors: the directory's errors name the tenant, as it is, quoted or percent-encoded.
+func TestHiddenInErrors(t *testing.T) {
+	const tenant = "a very \"secret\"/customer"
+	o := failover
+	o.Tenant = tenant
+	o.Err = fmt.Errorf("look up tenant %q: tenant %q: %w", tenant, tenant, errors.New("not found"))
+	o.ReplicaErr, o.HomeErr = fmt.Errorf("%s is missing", tenant), errors.New("at /tenants/"+routing.EncodeTenant(tenant))
+	o.Attempts = []routing.Attempt{{Shard: "s03", Err: fmt.Errorf("function failed for %s.", tenant)}}
+	read, text := lines(t, Config{HashTenants: true}, o)
+	if strings.Contains(text, "secret") {
+		t.Errorf("the tenant shows: %s", text)
+	}
+	if want := fmt.Sprintf(`look up tenant "%s": tenant "%s": not found`, Hash(tenant), Hash(tenant)); read[0]["err"] != want {
+		t.Errorf("err is %q, want %q", read[0]["err"], want)
+	}
+	o.Tenant = "all" // a word of its own alone
+	o.Err = errors.New("all of the calls failed, all")
+	read, _ = lines(t, Config{HashTenants: true}, o)
+	if want := Hash("all") + " of the calls failed, " + Hash("all"); read[0]["err"] != want {
+		t.Errorf("err is %q, want %q", read[0]["err"], want)
+	}
+}
+
+// TestBounded: whatever a client or a slice says, a line is one event of CloudWatch Logs, which takes 256 KB. What
+// is cut stays text.
+func TestBounded(t *testing.T) {
+	o := failover
+	long := errors.New(strings.Repeat("ä\x00", 4<<20))
+	o.Method, o.Err, o.ReplicaErr, o.HomeErr = strings.Repeat("P", 1<<20), long, long, long
+	for range 16 {
+		o.Attempts = append(o.Attempts, routing.Attempt{Shard: "s03", Err: long})
+	}
+	read, text := lines(t, Config{Metrics: true}, o)
+	for l := range strings.Lines(text) {
+		if len(l) > 256_000 {
+			t.Errorf("a line of %d bytes", len(l))
+		}
+	}
+	if got, _ := read[0]["err"].(string); !strings.HasPrefix(got, "ä") || strings.Contains(got, "\ufffd") || !strings.HasSuffix(got, "…") {
+		t.Errorf("err is %.20q…", got)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	var out bytes.Buffer
 	r := New(Config{Service: "orders", Cell: "eu-1", Metrics: true, Out: &out, Now: clock})
