@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -148,9 +149,7 @@ func newKeptCell(t *testing.T) *keptCell {
 	c.must(err)
 	_, err = c.directory.Publish(t.Context(), topology(1, "1", "s01", "s02", "s03", "s04"), c.change("publish"))
 	c.must(err)
-	for i := range 12 {
-		c.create(fmt.Sprintf("tenant-%02d", i), "s01", "s02")
-	}
+	c.enrol(500, "s01", "s02")
 	for _, shard := range []string{"s01", "s02", "s03", "s04"} {
 		c.functions[cell.Shard(shard).WorkerAlias()] = start(t, "worker", c.aws.environment(map[string]string{
 			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": shard, "CELLWALL_TABLE": cell.Store(),
@@ -198,19 +197,31 @@ func (c *keptCell) makeTable(client *dynamodb.Client) error {
 	return err
 }
 
-// create has the directory know a tenant, and every shard hold it. Each third is pinned.
-func (c *keptCell) create(tenant string, pins ...string) {
+// enrol has the directory know as many more tenants, and every shard hold them. Each third is pinned.
+func (c *keptCell) enrol(n int, pins ...string) {
 	c.Helper()
-	e := directory.Entry{Tenant: tenant, Cell: "eu-1", State: directory.Active, Topology: 1}
-	if len(c.tenants)%3 == 0 {
-		e.Pins = pins
+	var entries []directory.Entry
+	for range n {
+		e := directory.Entry{Tenant: fmt.Sprintf("tenant-%03d", len(c.tenants)), Cell: "eu-1", State: directory.Active, Topology: 1}
+		if len(c.tenants)%3 == 0 {
+			e.Pins = pins
+		}
+		for _, shard := range []string{"s01", "s02", "s03", "s04"} {
+			c.hold(shard, e.Tenant, 1)
+		}
+		entries = append(entries, e)
+		c.tenants = append(c.tenants, e.Tenant)
 	}
-	_, err := c.directory.Create(c.Context(), e, c.change("create "+tenant))
+	enrolled, err := c.directory.Enrol(c.Context(), entries, c.change("enrol "+entries[0].Tenant))
 	c.must(err)
-	for _, shard := range []string{"s01", "s02", "s03", "s04"} {
-		c.hold(shard, tenant, 1)
+	if enrolled.Created != n {
+		c.Fatalf("%d tenants of %d were enrolled", enrolled.Created, n)
 	}
-	c.tenants = append(c.tenants, tenant)
+}
+
+// few are some of the tenants, pinned and other ones, and the latest.
+func (c *keptCell) few() []string {
+	return append(slices.Clone(c.tenants[:12]), c.tenants[len(c.tenants)-1])
 }
 
 // keep runs the keeper, whose answer must be null or an error that says all of says.
@@ -242,10 +253,10 @@ func (c *keptCell) router(more map[string]string) *environment {
 	return start(c.T, "router", variables)
 }
 
-// served is how many tenants a router serves.
-func (c *keptCell) served(router *environment) (n int) {
+// served is how many of the tenants a router serves.
+func (c *keptCell) served(router *environment, tenants []string) (n int) {
 	c.Helper()
-	for _, tenant := range c.tenants {
+	for _, tenant := range tenants {
 		request := bytes.Replace(event(c.T, "", "PUT", "/orders/1", "one"), []byte(`"authorization":"`+handlertest.Bearer("")), []byte(`"authorization":"Bearer `+c.issuer.token(c.T, tenant)), 1)
 		status, answer, err := router.invoke(c.Context(), request)
 		c.must(err)
@@ -298,8 +309,8 @@ func TestSnapshotStartsRouters(t *testing.T) {
 
 	t.Run("without a snapshot and with everything else", func(t *testing.T) {
 		r := c.router(nil)
-		if n := c.served(r); n != len(c.tenants) {
-			t.Errorf("%d tenants of %d are served\n%s", n, len(c.tenants), r.output)
+		if n := c.served(r, c.few()); n != len(c.few()) {
+			t.Errorf("%d tenants of %d are served\n%s", n, len(c.few()), r.output)
 		}
 		if !strings.Contains(r.output.String(), "starts without a snapshot") {
 			t.Errorf("it does not say so:\n%s", r.output)
@@ -315,7 +326,7 @@ func TestSnapshotStartsRouters(t *testing.T) {
 			defer c.issuer.mode.Store(answers)
 			asked := c.issuer.served.Load()
 			r := c.router(away(down.address))
-			if n := c.served(r); n != len(c.tenants) {
+			if n := c.served(r, c.tenants); n != len(c.tenants) {
 				t.Errorf("%d tenants of %d are served\n%s", n, len(c.tenants), r.output)
 			}
 			if n := c.issuer.served.Load(); n != asked {
@@ -331,8 +342,8 @@ func TestSnapshotStartsRouters(t *testing.T) {
 	t.Run("bucket and key service hang, the others answer", func(t *testing.T) {
 		for _, service := range []string{"S3", "KMS"} {
 			r := c.router(map[string]string{"AWS_ENDPOINT_URL_" + service: hanging(t)})
-			if n := c.served(r); n != len(c.tenants) {
-				t.Errorf("%s: %d tenants of %d are served\n%s", service, n, len(c.tenants), r.output)
+			if n := c.served(r, c.few()); n != len(c.few()) {
+				t.Errorf("%s: %d tenants of %d are served\n%s", service, n, len(c.few()), r.output)
 			}
 		}
 	})
@@ -340,30 +351,30 @@ func TestSnapshotStartsRouters(t *testing.T) {
 		c.issuer.mode.Store(aborts)
 		defer c.issuer.mode.Store(answers)
 		r := c.router(map[string]string{"AWS_ENDPOINT_URL": refused})
-		if n := c.served(r); n != 0 {
+		if n := c.served(r, c.few()); n != 0 {
 			t.Errorf("%d tenants are served by nobody's word", n)
 		}
 	})
 	t.Run("the issuer is down, and who came is in the next one", func(t *testing.T) {
 		c.issuer.mode.Store(aborts)
 		defer c.issuer.mode.Store(answers)
-		c.create("latest", "s03", "s04")
+		c.enrol(1, "s03", "s04")
 		c.keep(`{}`, "issuer's keys", "EOF")
 		r := c.router(away(refused))
-		if n := c.served(r); n != len(c.tenants) {
-			t.Errorf("%d tenants of %d are served\n%s", n, len(c.tenants), r.output)
+		if n := c.served(r, c.few()); n != len(c.few()) {
+			t.Errorf("%d tenants of %d are served\n%s", n, len(c.few()), r.output)
 		}
 	})
 	t.Run("a damaged object", func(t *testing.T) {
 		_, err := c.objects.PutObject(t.Context(), &s3.PutObjectInput{Bucket: awssdk.String(bucket), Key: awssdk.String(names.SnapshotObject), Body: strings.NewReader("what is this")})
 		c.must(err)
 		r := c.router(away(refused))
-		if n := c.served(r); n != 0 || !strings.Contains(r.output.String(), "no snapshot, or a damaged one") {
+		if n := c.served(r, c.few()); n != 0 || !strings.Contains(r.output.String(), "no snapshot, or a damaged one") {
 			t.Errorf("%d tenants are served\n%s", n, r.output)
 		}
 		c.keep(`{}`, "begun anew")
-		if n := c.served(c.router(away(refused))); n != len(c.tenants) {
-			t.Errorf("%d tenants of %d are served after the keeper's next run", n, len(c.tenants))
+		if n := c.served(c.router(away(refused)), c.few()); n != len(c.few()) {
+			t.Errorf("%d tenants of %d are served after the keeper's next run", n, len(c.few()))
 		}
 	})
 }
