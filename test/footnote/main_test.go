@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -243,7 +244,7 @@ func (c *cell) sweep(tenants []traffic.Tenant) map[string]int {
 	for range 16 {
 		workers.Go(func() {
 			for t := range work {
-				status := c.get(client, t.Token)
+				status, _ := c.do(client, t.Token, http.MethodGet, "/orders", "")
 				mu.Lock()
 				statuses[t.ID] = status
 				mu.Unlock()
@@ -258,20 +259,25 @@ func (c *cell) sweep(tenants []traffic.Tenant) map[string]int {
 	return statuses
 }
 
-// get asks for the list of a tenant's orders, and returns the status, 0 for none.
-func (c *cell) get(client *http.Client, token string) int {
-	req, err := http.NewRequestWithContext(c.Context(), http.MethodGet, c.running.Router+"/orders", nil)
+// do sends a tenant's request, and returns what it was answered; no answer is status 0.
+func (c *cell) do(client *http.Client, token, method, path, body string) (status int, answer string) {
+	req, err := http.NewRequest(method, c.running.Router+path, strings.NewReader(body))
 	if err != nil {
 		c.Error(err)
-		return 0
+		return 0, ""
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0
+		c.Error(err)
+		return 0, ""
 	}
-	resp.Body.Close()
-	return resp.StatusCode
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.Error(err)
+	}
+	return resp.StatusCode, string(text)
 }
 
 // want checks what must hold of every load, whatever was broken meanwhile: nothing that is safe to repeat failed,
