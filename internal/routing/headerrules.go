@@ -77,17 +77,21 @@ var (
 	shardNames    = map[string]bool{"via": true, "alt-svc": true, "x-served-by": true, "x-server": true, "x-host": true, "x-node": true, "x-sendfile": true}
 )
 
-// common are names that most requests have and that pass: looking here first is what the rules cost them.
-var common = func() map[string]bool {
+// common and commonOfShards are names that most requests and answers have and that pass: looking here first is what
+// the rules cost them.
+var (
+	common = setOf("Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Cache-Control", "Content-Length", "Content-Type", "Cookie",
+		"Host", "Idempotency-Key", "If-Match", "If-None-Match", "Origin", "Referer", "Traceparent", "Tracestate", "User-Agent", "X-Request-Id")
+	commonOfShards = setOf("Cache-Control", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Etag", "Last-Modified", "Location", "Set-Cookie", "Vary")
+)
+
+func setOf(names ...string) map[string]bool {
 	m := map[string]bool{}
-	for _, name := range []string{
-		"Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Cache-Control", "Content-Length", "Content-Type", "Cookie",
-		"Host", "Idempotency-Key", "If-Match", "If-None-Match", "Origin", "Referer", "Traceparent", "Tracestate", "User-Agent", "X-Request-Id",
-	} {
+	for _, name := range names {
 		m[name] = true
 	}
 	return m
-}()
+}
 
 // HeaderFromClient says whether a client's header of this name reaches a shard, by the rules above. The
 // X-Forwarded family never does as the client sent it.
@@ -108,6 +112,9 @@ func HeaderFromClient(name string) bool {
 
 // HeaderFromShard says whether a header of a shard's answer reaches the client.
 func HeaderFromShard(name string) bool {
+	if commonOfShards[name] {
+		return true
+	}
 	var buf [64]byte
 	key := lower(buf[:0], name)
 	for i, c := range key {

@@ -213,4 +213,9 @@ func TestCommonHeadersPassTheRules(t *testing.T) {
 			t.Errorf("%s is dropped by the rules", name)
 		}
 	}
+	for name := range commonOfShards {
+		if !HeaderFromShard(strings.ToUpper(name)) || commonOfShards[strings.ToUpper(name)] {
+			t.Errorf("%s of a shard is dropped by the rules", name)
+		}
+	}
 }
