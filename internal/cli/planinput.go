@@ -54,6 +54,10 @@ func (c *planCell) see(id, zone string) {
 
 // add makes a cell ready for its tenants.
 func (in *planInput) add(f *fleet.Fleet, cell fleet.Cell, key []byte) (*planCell, error) {
+	if n := len(cell.Quarantine); n > 0 && key != nil { // of a directory, the topologies say it
+		in.assumed = append(in.assumed, fmt.Sprintf("%s of %s left out: the quarantine", count(n, "shard"), cell.Name))
+		cell = withoutQuarantine(cell)
+	}
 	c := &planCell{Cell: cell, at: map[string]int{}, placers: map[uint64]*directory.Placer{}}
 	for _, s := range cell.Shards {
 		c.see(s.ID, s.Zone)
@@ -292,7 +296,7 @@ func (c *planCell) prepare(ctx context.Context, d *desk, keys directory.Keys, fl
 			return err
 		}
 		c.key = k
-		for _, s := range c.Shards {
+		for _, s := range withoutQuarantine(c.Cell).Shards {
 			c.named[s.ID], c.serving[s.ID] = s.Zone, s.Zone
 		}
 		return c.place(fl, k)

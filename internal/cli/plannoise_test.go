@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -109,5 +110,18 @@ func TestReadmePlan(t *testing.T) {
 	status, out, errw := command("", append([]string{"plan"}, strings.Fields(line)...)...)
 	if status != ExitFound || !strings.HasPrefix(out, shown) {
 		t.Errorf("status %d, %s, not what README shows:\n%s\nbut\n%s", status, errw, shown, out[:min(len(out), 400)])
+	}
+}
+
+// Nobody is placed in quarantine, so that no plan counts its shards.
+func TestPlanLeavesTheQuarantineOut(t *testing.T) {
+	with := strings.Replace(planFleet, "zones: [a, b, c], shards: 7}", "zones: [a, b, c], shards: 9, quarantine: [s08, s09]}", 1)
+	r := planJSON(t, ExitDone, with, planTenants(63), "--cell", "eu-1")
+	want := planJSON(t, ExitDone, planFleet, planTenants(63), "--cell", "eu-1")
+	if len(r.Cells[0].Shards) != 7 || !slices.Contains(r.Assumed, "2 shards of eu-1 left out: the quarantine") {
+		t.Errorf("%q, %+v", r.Assumed, r.Cells[0].Shards)
+	}
+	if got, want := r.Cells[0].Failures[0], want.Cells[0].Failures[0]; got.Of != 7 || got.Degraded.Tenants.Mean != want.Degraded.Tenants.Mean {
+		t.Errorf("%+v, without a quarantine %+v", got, want)
 	}
 }

@@ -91,9 +91,20 @@ func described(f *fleet.Fleet, c fleet.Cell) directory.Topology {
 		t.KBySize[size] = s.PerTenant
 	}
 	for _, s := range c.Shards {
-		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
+		state := directory.InUse
+		if slices.Contains(c.Quarantine, s.ID) {
+			state = directory.Drained // nobody is placed where poisonous tenants come
+		}
+		t.Shards = append(t.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: state})
 	}
 	return slotted(t)
+}
+
+// withoutQuarantine is the cell without the shards of its quarantine, on which nobody is placed.
+func withoutQuarantine(c fleet.Cell) fleet.Cell {
+	c.Shards = slices.DeleteFunc(slices.Clone(c.Shards), func(s fleet.ShardSpec) bool { return slices.Contains(c.Quarantine, s.ID) })
+	c.Quarantine = nil
+	return c
 }
 
 // slotted is the topology with the slots that its shards make. What is wrong with it otherwise, its check says.

@@ -95,6 +95,7 @@ type world struct {
 	tenants    []directory.Entry
 	tops       []directory.Topology
 	drained    []directory.Drain
+	suspects   []snapshot.Suspect
 	keys       map[string][]byte
 	jwks       string
 	targets    map[string]Count
@@ -116,6 +117,7 @@ func newWorld(t *testing.T) *world {
 		throttles: map[string]float64{"s01": 4},
 		ages:      map[string]time.Duration{"s02": time.Minute},
 		drained:   []directory.Drain{{Shard: "s02"}},
+		suspects:  []snapshot.Suspect{{Tenant: "tenant-01", Until: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)}},
 	}
 	w.tops = []directory.Topology{w.topology(1, "1")}
 	for i := range 30 {
@@ -183,8 +185,12 @@ func (w *world) QueueAges(context.Context, []string) (map[string]time.Duration, 
 	return w.ages, w.is(partQueues)
 }
 
+func (w *world) Suspects(context.Context) ([]snapshot.Suspect, error) {
+	return w.suspects, w.is(partSuspects)
+}
+
 func (w *world) config() Config {
-	return Config{Cell: cell, Store: &w.store, Keyring: &w.ring, Directory: w, Keys: w.Key, Issuer: w, Targets: w, Throttles: w, Queues: w,
+	return Config{Cell: cell, Store: &w.store, Keyring: &w.ring, Directory: w, Keys: w.Key, Issuer: w, Targets: w, Throttles: w, Queues: w, Suspects: w,
 		Now: func() time.Time { return w.now }}
 }
 

@@ -38,7 +38,10 @@ func TestEverythingIsIn(t *testing.T) {
 	if diff := cmp.Diff(want, s.Health); diff != "" || !slices.Equal(w.asked, []string{"s01", "s02"}) {
 		t.Errorf("asked for %q: %s", w.asked, diff)
 	}
-	all := snapshot.Times{Entries: w.now, Topologies: w.now, Keys: w.now, Issuer: w.now, Targets: w.now, Throttles: w.now, Queues: w.now, Drained: w.now}
+	all := snapshot.Times{Entries: w.now, Topologies: w.now, Keys: w.now, Issuer: w.now, Targets: w.now, Throttles: w.now, Queues: w.now, Drained: w.now, Suspects: w.now}
+	if len(s.Suspects) != 1 || s.Suspects[0] != w.suspects[0] {
+		t.Errorf("suspects %+v", s.Suspects)
+	}
 	if s.Times != all {
 		t.Errorf("times %+v", s.Times)
 	}
@@ -66,7 +69,7 @@ func TestManyPages(t *testing.T) {
 func TestFewSources(t *testing.T) {
 	w := newWorld(t)
 	c := w.config()
-	c.Issuer, c.Targets, c.Throttles, c.Queues = nil, nil, nil, nil
+	c.Issuer, c.Targets, c.Throttles, c.Queues, c.Suspects = nil, nil, nil, nil, nil
 	k, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +84,7 @@ func TestFewSources(t *testing.T) {
 
 // TestSourcesFailAlone changes everything at every source and lets one after the other, and all, be down.
 func TestSourcesFailAlone(t *testing.T) {
-	parts := []string{partEntries, partTopologies, partKeys, partIssuer, partTargets, partThrottles, partQueues, partDrains}
+	parts := []string{partEntries, partTopologies, partKeys, partIssuer, partTargets, partThrottles, partQueues, partDrains, partSuspects}
 	cases := [][]string{parts}
 	for _, p := range parts {
 		cases = append(cases, []string{p})
@@ -99,6 +102,7 @@ func TestSourcesFailAlone(t *testing.T) {
 		w.throttles = map[string]float64{"s02": 8}
 		w.ages = nil
 		w.drained = []directory.Drain{{Shard: "s01"}}
+		w.suspects = []snapshot.Suspect{{Tenant: "tenant-02", Until: then.Add(time.Hour)}}
 		for _, p := range down {
 			w.down[p] = true
 		}
@@ -126,6 +130,10 @@ func TestSourcesFailAlone(t *testing.T) {
 		at(partThrottles, s.Times.Throttles)
 		at(partQueues, s.Times.Queues)
 		at(partDrains, s.Times.Drained)
+		at(partSuspects, s.Times.Suspects)
+		if len(s.Suspects) != 1 || (s.Suspects[0] == before.Suspects[0]) != is(partSuspects) {
+			t.Errorf("%v down: suspects %+v", down, s.Suspects)
+		}
 		if got := w.epoch(s, "tenant-00"); (got == 5) != is(partEntries) || s.Entries.Len() != 30 {
 			t.Errorf("%v down: epoch %d, %d entries", down, got, s.Entries.Len())
 		}
@@ -176,7 +184,7 @@ func TestFirstIsWhole(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	for _, p := range []string{partIssuer, partTargets, partThrottles, partQueues, partDrains} {
+	for _, p := range []string{partIssuer, partTargets, partThrottles, partQueues, partDrains, partSuspects} {
 		w.down[p] = true
 	}
 	if s, out := w.write(Options{}); s.Entries.Len() != 30 || out.Err() == nil || !s.Times.Issuer.IsZero() || !s.Times.Targets.IsZero() {
@@ -387,7 +395,7 @@ func TestBadSources(t *testing.T) {
 	w.targets, w.throttles, w.ages = map[string]Count{"s01": {-1, -2}, "s99": {1, 1}}, map[string]float64{"s01": -4}, map[string]time.Duration{"s01": -1}
 	w.jwks = `["no object"]`
 	s, out := w.write(Options{})
-	if diff := cmp.Diff([]snapshot.Report{{Shard: "s01"}, {Shard: "s02", Drained: true}}, s.Health); diff != "" || len(out.Parts) != 8 || out.Err() == nil || string(s.IssuerKeys) != `{"keys":[{"kid":"a"}]}` {
+	if diff := cmp.Diff([]snapshot.Report{{Shard: "s01"}, {Shard: "s02", Drained: true}}, s.Health); diff != "" || len(out.Parts) != 9 || out.Err() == nil || string(s.IssuerKeys) != `{"keys":[{"kid":"a"}]}` {
 		t.Errorf("%s\n%v", diff, out.Err())
 	}
 	w.jwks = `{"keys":[` // cut short
