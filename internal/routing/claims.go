@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -53,7 +54,10 @@ func ParseClaims(payload []byte) (map[string]json.RawMessage, error) {
 		}
 		claims[name] = value
 	}
-	if _, err := dec.Token(); err != nil || dec.More() {
+	if _, err := dec.Token(); err != nil {
+		return nil, refuse("its claims are not JSON")
+	}
+	if _, err := dec.Token(); err != io.EOF { // More would pass over a bracket
 		return nil, refuse("its claims are not one JSON object")
 	}
 	return claims, nil

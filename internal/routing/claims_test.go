@@ -63,3 +63,15 @@ func FuzzTenantFromClaim(f *testing.F) {
 		}
 	})
 }
+
+// TestClaimsAreOneObject: what follows it would be more to another reader, a bracket as well as a value.
+func TestClaimsAreOneObject(t *testing.T) {
+	for _, text := range []string{`{"a":1}}`, `{"a":1}]`, `{"a":1}{`, `{"a":1} 1`, `{"a":1},`, `{"a":1`, `[{"a":1}]`, `1`, ``} {
+		if claims, err := ParseClaims([]byte(text)); !errors.Is(err, ErrToken) {
+			t.Errorf("%s is read as %v, %v", text, claims, err)
+		}
+	}
+	if claims, err := ParseClaims([]byte(" {\"a\":1}\n")); err != nil || len(claims) != 1 {
+		t.Errorf("one object is read as %v, %v", claims, err)
+	}
+}
