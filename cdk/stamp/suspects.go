@@ -31,8 +31,9 @@ func newVerdicts(core awscdk.Stack, p *plan, keeper awslambda.Alias) {
 }
 
 // quarantines are what the keeper of a cell with a quarantine does to the directory where it is written: read
-// entries, shards and notes, and write them by one transaction.
-var quarantines = []string{"dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:UpdateItem"}
+// entries, shards and notes, and write them by one transaction; and, when one was interrupted, look for it in the
+// tenant's history.
+var quarantines = []string{"dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"}
 
 // cellPartition is the partition of the directory's table that a cell's own records are in.
 func cellPartition(cell string) string { return "CELL#" + cell }

@@ -34,7 +34,7 @@ func TestVerdicts(t *testing.T) {
 func TestQuarantine(t *testing.T) {
 	const here = "arn:aws:dynamodb:eu-west-1:111111111111:table/"
 	holdings := func(s statement) bool { return slices.Contains(s.Action, "dynamodb:DeleteItem") }
-	pin := statement{Effect: "Allow", Action: []string{"dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:UpdateItem"}, Resource: []string{here + "orders-directory"}}
+	pin := statement{Effect: "Allow", Action: []string{"dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"}, Resource: []string{here + "orders-directory"}}
 	hold := statement{Effect: "Allow", Action: []string{"dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"}}
 	tables := shape(t, "everything")["eu-canary/core"].permissions(t, "orders-eu-canary-keeper-role")
 	for _, s := range []string{"s01", "s02", "s03", "s04"} {
@@ -76,7 +76,7 @@ func TestSuspectsAbroad(t *testing.T) {
 	want := map[string][]statement{
 		"eu-west-1": {
 			{Effect: "Allow", Action: []string{"dynamodb:GetItem", "dynamodb:Query"}, Resource: []string{table, table + "/index/first"}, Condition: who(eu1) + "}"},
-			{Effect: "Allow", Action: []string{"dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:UpdateItem"}, Resource: []string{table}, Condition: who(us2) + "}"},
+			{Effect: "Allow", Action: []string{"dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"}, Resource: []string{table}, Condition: who(us2) + "}"},
 			{Effect: "Allow", Action: []string{"dynamodb:GetItem"}, Resource: []string{table}, Condition: who(us1) + "}"},
 			{Effect: "Allow", Action: []string{"dynamodb:UpdateItem"}, Resource: []string{table},
 				Condition: who(us1, eu1) + `,"ForAllValues:StringEquals":{"dynamodb:LeadingKeys":["CELL#eu-1","CELL#us-1"]}}`},
