@@ -130,9 +130,16 @@ func closing(dec *json.Decoder) error {
 // sameName says whether some service takes two members' names for the same: Go's decoder does not look at
 // case, and others map tenantId to tenant_id.
 func sameName(a, b string) bool {
-	if a == b {
-		return true
+	for {
+		a, b = strings.TrimLeft(a, "_-"), strings.TrimLeft(b, "_-")
+		if a == "" || b == "" {
+			return a == b
+		}
+		_, n := utf8.DecodeRuneInString(a)
+		_, m := utf8.DecodeRuneInString(b)
+		if !strings.EqualFold(a[:n], b[:m]) {
+			return false
+		}
+		a, b = a[n:], b[m:]
 	}
-	bare := strings.NewReplacer("_", "", "-", "")
-	return strings.EqualFold(bare.Replace(a), bare.Replace(b))
 }
