@@ -23,8 +23,11 @@ func TestDeployment(t *testing.T) {
 		t.Run("Shard/"+shard, func(t *testing.T) { w.shard(t, shard) })
 	}
 	t.Run("Traffic", w.traffic)
+	t.Run("Dispatch", w.dispatch)
+	t.Run("Keeper", w.keeper)
 	t.Run("DirectoryContract", w.directoryContract)
 	t.Run("SameAssemblyAgain", func(t *testing.T) { w.sameAssemblyAgain(t, assembly) })
+	t.Run("FrontDoor", func(t *testing.T) { w.frontDoor(t, assembly) })
 	t.Run("OneShardMore", w.oneShardMore)
 	t.Run("UnknownTypeFails", w.unknownTypeFails)
 	t.Run("MissingParameterFails", w.missingParameterFails)

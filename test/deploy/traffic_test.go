@@ -29,17 +29,27 @@ type answer struct {
 // claims are those of the verified token; nil when the route had no authorizer.
 func (w *world) request(t *testing.T, method, path, body string, claims map[string]string) answer {
 	t.Helper()
+	token := ""
+	if claims != nil {
+		text, err := json.Marshal(claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token = handlertest.Bearer(string(text))
+	}
+	return w.ask(t, w.names.Cell(canary).RouterAlias(), event(t, method, path, body, token, claims))
+}
+
+// event is one of an HTTP API.
+func event(t *testing.T, method, path, body, token string, claims map[string]string) []byte {
+	t.Helper()
 	context := map[string]any{
 		"http":      map[string]string{"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "test"},
 		"requestId": "test", "routeKey": "$default", "stage": "$default", "domainName": "api.example.com",
 	}
 	headers := map[string]string{"content-type": "text/plain", "host": "api.example.com"}
 	if claims != nil {
-		text, err := json.Marshal(claims)
-		if err != nil {
-			t.Fatal(err)
-		}
-		headers["authorization"] = handlertest.Bearer(string(text))
+		headers["authorization"] = token
 		context["authorizer"] = map[string]any{"jwt": map[string]any{"claims": claims, "scopes": nil}}
 	}
 	event, err := json.Marshal(map[string]any{
@@ -49,19 +59,32 @@ func (w *world) request(t *testing.T, method, path, body string, claims map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	return event
+}
+
+// ask sends an event to a function, NAME:QUALIFIER, which must answer as behind an HTTP API.
+func (w *world) ask(t *testing.T, function string, event []byte) answer {
+	t.Helper()
+	payload, failure := w.invoke(t, function, event)
+	if failure != "" {
+		t.Fatalf("%s failed: %s: %s", function, failure, payload)
+	}
+	var a answer
+	if err := json.Unmarshal(payload, &a); err != nil {
+		t.Fatalf("%v: %s", err, payload)
+	}
+	return a
+}
+
+func (w *world) invoke(t *testing.T, function string, payload []byte) (answer []byte, failure string) {
+	t.Helper()
+	name, qualifier, _ := strings.Cut(function, ":")
 	out, err := lambda.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)).Invoke(t.Context(), &lambda.InvokeInput{
-		FunctionName: aws.String(w.names.Cell(canary).Router()), Qualifier: aws.String("live"), Payload: event})
+		FunctionName: &name, Qualifier: &qualifier, Payload: payload})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.FunctionError != nil {
-		t.Fatalf("the router failed: %s: %s", *out.FunctionError, out.Payload)
-	}
-	var a answer
-	if err := json.Unmarshal(out.Payload, &a); err != nil {
-		t.Fatalf("%v: %s", err, out.Payload)
-	}
-	return a
+	return out.Payload, aws.ToString(out.FunctionError)
 }
 
 // traffic sends requests of a tenant through the deployed router to a deployed slice.

@@ -38,6 +38,7 @@ type world struct {
 	names   names.Fleet
 	aws     *awsemu.Emulator
 	environ []string
+	issuer  *issuer
 }
 
 // newWorld builds everything that a deployment needs and starts the emulator. The other cells of the
@@ -52,6 +53,8 @@ func newWorld(t *testing.T) *world {
 	if _, err := os.Stat(w.cli()); err != nil {
 		t.Fatal("the CDK's command line is not installed\nhint: make node_modules/.stamp does that, and make test, too")
 	}
+	w.issuer = newIssuer(t)
+	t.Setenv("SSL_CERT_FILE", w.issuer.certificate) // the functions believe it, too
 	w.aws = awsemu.Start(t)
 	for _, name := range slices.Sorted(maps.Keys(w.aws.TemplateOnly())) {
 		t.Logf("template-only: %s: %s", name, w.aws.TemplateOnly()[name])
@@ -67,7 +70,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// writeFleet puts an edited copy of the project's fleet.yaml into the fleet's folder.
+// writeFleet puts an edited copy of the project's fleet.yaml into the fleet's folder, with the test's own issuer
+// and with front doors.
 func (w *world) writeFleet(t *testing.T, edit func(string) string) {
 	t.Helper()
 	yaml, err := os.ReadFile(filepath.Join(w.root, "fleet.yaml"))
@@ -75,7 +79,12 @@ func (w *world) writeFleet(t *testing.T, edit func(string) string) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(w.dir, "fleet.yaml")
-	if err := os.WriteFile(path, []byte(edit(string(yaml))), 0o666); err != nil {
+	const login = "https://login.example.com/"
+	if !strings.Contains(string(yaml), "issuer: "+login+",") {
+		t.Fatalf("the sample fleet's issuer is not %s any more: write it otherwise", login)
+	}
+	text := strings.Replace(string(yaml), login, w.issuer.URL, 1) + "frontDoor: {}\n"
+	if err := os.WriteFile(path, []byte(edit(text)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if w.fleet, err = fleet.Load(path); err != nil {

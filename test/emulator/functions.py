@@ -2,8 +2,9 @@
 
 Stock moto runs functions in Docker containers, or not at all. Here each invocation goes to AWS's
 Lambda Runtime Interface Emulator (RIE) with the function's own zip file, in an environment that holds
-the function's variables, its account's credentials and the emulator's address, and nothing else.
-As on Lambda, an environment serves one request at a time, versions have environments of their own,
+the function's variables, its account's credentials and the emulator's address, and nothing else but
+SSL_CERT_FILE where the emulator has that. As on Lambda, an environment serves one request at a time,
+versions have environments of their own,
 reserved concurrency is enforced (also 0; stock moto ignores it), and what the function prints goes to
 its log group. Also kept, where stock moto forgets it: LoggingConfig.
 
@@ -12,6 +13,7 @@ Not as on Lambda: no account-wide concurrency, no retries of asynchronous invoca
 
 import io
 import json
+import os
 import platform
 import shutil
 import socket
@@ -170,6 +172,8 @@ class Functions:
             "LANG": "en_US.UTF-8",
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "TZ": ":UTC",
+            # Whom TLS is believed: what stands for the certificates of Lambda's own image.
+            **({"SSL_CERT_FILE": os.environ["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in os.environ else {}),
         }
 
     def _code(self, function: LambdaFunction) -> Path:

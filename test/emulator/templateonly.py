@@ -14,11 +14,14 @@ TYPES: dict[str, str] = {
     "AWS::ApiGatewayV2::Route": "moto routes nothing",
     "AWS::ApiGatewayV2::Stage": "moto deploys nothing",
     "AWS::CDK::Metadata": "CDK's usage record: it makes nothing on AWS either",
+    "AWS::Logs::SubscriptionFilter": "moto takes every line for one that a pattern in JSON matches: tests send the event themselves",
+    "AWS::Lambda::EventInvokeConfig": "nothing repeats asynchronous invocations here: attempts and ages are asserted on the template",
     "AWS::CloudWatch::CompositeAlarm": "moto evaluates no alarm rules",
 }
 
 # What the handlers of other types leave out on purpose.
 PARTS: dict[str, str] = {
+    "AWS::Events::Rule: schedules": "a rule is kept with its targets; no clock runs: tests invoke the function",
     "AWS::DynamoDB::GlobalTable: replicas in other regions": "one table is made, in the stack's own region; moto replicates nothing",
 }
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from ..cloudformation.call import call
 from ..cloudformation.errors import ValidationError
 from ..cloudformation.handler import Handler, Made, Place, changed, resource
@@ -82,12 +84,23 @@ class Alias(Handler):
 @resource("AWS::Lambda::Permission")
 class Permission(Handler):
     def create(self, at: Place, p: dict[str, Any]) -> Made:
+        self._refuse_strangers(at, p["Principal"])
         statement = at.name(100)
         call(at.client("lambda"), "AddPermission", StatementId=statement, **self._target(p), **without(p, "FunctionName"))
         return Made(statement, {"Id": statement})
 
     def delete(self, at: Place, made: Made, p: dict[str, Any]) -> None:
         call(at.client("lambda"), "RemovePermission", StatementId=made.id, **self._target(p))
+
+    def _refuse_strangers(self, at: Place, principal: str) -> None:
+        """Lambda takes a role as principal only while it exists; stock moto takes any text."""
+        parts = principal.split(":")
+        if len(parts) != 6 or not parts[5].startswith("role/"):
+            return
+        try:
+            at.accounts.client("iam", parts[4], at.region).get_role(RoleName=parts[5].rpartition("/")[2])
+        except ClientError as error:
+            raise ValidationError(f"The provided principal was invalid. Please check the principal and try again: {principal}") from error
 
     def _target(self, p: dict[str, Any]) -> dict[str, Any]:
         """Moto takes the function's name alone; a qualifier in an ARN goes beside it."""

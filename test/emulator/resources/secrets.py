@@ -16,6 +16,8 @@ class Key(Handler):
     _APART = ("KeyPolicy", "EnableKeyRotation", "PendingWindowInDays", "RotationPeriodInDays", "Tags")
 
     def create(self, at: Place, p: dict[str, Any]) -> Made:
+        if _rotates(p) and p.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":  # stock moto rotates any key
+            raise ValidationError(f"a key of spec {p['KeySpec']} cannot be rotated by itself")
         client = at.client("kms")
         tags = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in p.get("Tags", [])]
         key = call(client, "CreateKey", Policy=_document(p), Tags=tags, **without(p, *self._APART))["KeyMetadata"]
@@ -35,10 +37,14 @@ class Key(Handler):
         at.client("kms").schedule_key_deletion(KeyId=made.id, PendingWindowInDays=int(p.get("PendingWindowInDays", 30)))
 
     def _rotate(self, client: Any, key: str, p: dict[str, Any]) -> None:
-        if str(p.get("EnableKeyRotation", False)).lower() == "true":
+        if _rotates(p):
             call(client, "EnableKeyRotation", KeyId=key, RotationPeriodInDays=p.get("RotationPeriodInDays"))
-        else:
+        elif p.get("KeySpec", "SYMMETRIC_DEFAULT") == "SYMMETRIC_DEFAULT":
             client.disable_key_rotation(KeyId=key)
+
+
+def _rotates(p: dict[str, Any]) -> bool:
+    return str(p.get("EnableKeyRotation", False)).lower() == "true"
 
 
 def _document(p: dict[str, Any]) -> str:

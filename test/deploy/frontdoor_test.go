@@ -1,0 +1,59 @@
+package deploy
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// frontDoor deploys the home region's front door and sends requests through it to the cell.
+func (w *world) frontDoor(t *testing.T, assembly string) {
+	w.deploy(t, assembly, "frontdoor-"+homeRegion)
+	if got := w.stacks(t, homeAccount, homeRegion)[w.names.FrontDoorStack()]; got != "CREATE_COMPLETE" {
+		t.Fatalf("the front door's stack is %q", got)
+	}
+	w.function(t, w.names.FrontDoor(), w.fleet.FrontDoor.ReservedConcurrency)
+	door, audience := w.names.FrontDoor()+":"+names.Alias, w.fleet.Auth.Audience
+	as := func(tenant string) map[string]string { return map[string]string{w.fleet.Auth.Claim: tenant} }
+	signed := func(tenant string) string { return w.issuer.bearer(t, w.issuer.key, audience, as(tenant)) }
+
+	before := w.slices(t)
+	if a := w.ask(t, door, event(t, "PUT", "/orders/door", "by the front", signed("acme"), as("acme"))); a.Status/100 != 2 {
+		t.Fatalf("PUT is answered %d: %s", a.Status, a.Body)
+	}
+	// The cell serves the same document to who asks it directly.
+	if a := w.request(t, "GET", "/orders/door", "", as("acme")); a.Status != http.StatusOK || a.Body != "by the front" && a.Body != "YnkgdGhlIGZyb250" {
+		t.Errorf("GET is answered %d: %s", a.Status, a.Body)
+	}
+	subset := w.subset(t, w.residence(t), "acme")
+	for shard, n := range w.slices(t) {
+		if n != before[shard] && !slices.Contains(subset, shard) {
+			t.Errorf("shard %s was called, which is not in the subset %v", shard, subset)
+		}
+	}
+
+	// The claims are what an authorizer in front would say; the cell believes the token alone.
+	before = w.slices(t)
+	for name, c := range map[string]struct {
+		token  string
+		claims map[string]string
+		status int
+	}{
+		"a token that the issuer did not sign": {w.issuer.bearer(t, newKey(t), audience, as("acme")), as("acme"), http.StatusUnauthorized},
+		"a token for others":                   {w.issuer.bearer(t, w.issuer.key, "others", as("acme")), as("acme"), http.StatusUnauthorized},
+		"a token of another tenant":            {signed("newcomer"), as("acme"), http.StatusUnauthorized},
+		"no token":                             {"", nil, http.StatusUnauthorized},
+		"an unknown tenant":                    {signed("stranger"), as("stranger"), http.StatusNotFound},
+	} {
+		if a := w.ask(t, door, event(t, "GET", "/orders/door", "", c.token, c.claims)); a.Status != c.status {
+			t.Errorf("%s: answered %d, want %d: %s", name, a.Status, c.status, a.Body)
+		}
+	}
+	for shard, n := range w.slices(t) {
+		if n != before[shard] {
+			t.Errorf("shard %s was called", shard)
+		}
+	}
+}
