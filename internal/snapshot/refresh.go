@@ -134,12 +134,13 @@ func (r *Refresher) Run(ctx context.Context) {
 // on in the next. Nobody waits for it, but where invocations are so short and rare that none came through for
 // 5 intervals: then one invocation in each interval waits, for 200 ms at most.
 func (r *Refresher) Beside(ctx context.Context) {
-	now := r.c.Now()
+	now := r.c.Now().Round(0) // a frozen environment's monotonic clock may stand still
 	r.mu.Lock()
 	if r.through.IsZero() {
 		r.through = now
 	}
-	due, wait := !now.Before(r.next), false
+	// No look is due later than an interval from now, but for a clock that was set back.
+	due, wait := !now.Before(r.next) || r.next.Sub(now) > max(r.interval(), again), false
 	if now.Sub(r.through) > overdue*r.interval() && now.Sub(r.waited) >= r.interval() {
 		wait, r.waited = true, now
 	}

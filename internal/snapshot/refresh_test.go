@@ -254,6 +254,33 @@ func TestBesideTakesNoTime(t *testing.T) {
 	})
 }
 
+// TestBesideAfterAClockThatWasSetBack: the next look is not as far away as the clock was wrong.
+func TestBesideAfterAClockThatWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 1, time.Now())))
+		ahead := time.Hour
+		h := NewHolder("eu-1")
+		r, err := NewRefresher(RefreshConfig{Reader: o, Opener: &ring, Holder: h, Now: func() time.Time { return time.Now().Add(ahead) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		ahead = 0
+		o.put(seal(t, plainSnapshot(t, "eu-1", 2, time.Now())))
+		o.gets.Store(0)
+		for range 100 {
+			r.Beside(t.Context())
+			synctest.Wait()
+		}
+		if n := o.gets.Load(); n != 1 || h.Generation() != 2 {
+			t.Errorf("%d looks, generation %d", n, h.Generation())
+		}
+	})
+}
+
 func TestLargeSnapshotsAreReadLessOften(t *testing.T) {
 	o := &object{}
 	r, h, _ := refresher(t, o, &ring)
