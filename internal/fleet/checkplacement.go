@@ -81,9 +81,14 @@ func (c *checker) bounded(i, most int) {
 	if !c.counted(i) || !c.known(cellPath(i, "shards"), cellPath(i, "zones"), "placement") || most > len(cell.Shards) {
 		return
 	}
-	shards := make([]placement.Shard, len(cell.Shards))
-	for j, s := range cell.Shards {
-		shards[j] = placement.Shard{ID: s.ID, Zone: s.Zone, Weight: 1}
+	var shards []placement.Shard
+	for _, s := range cell.Shards {
+		if !slices.Contains(cell.Quarantine, s.ID) { // where nobody is placed
+			shards = append(shards, placement.Shard{ID: s.ID, Zone: s.Zone, Weight: 1})
+		}
+	}
+	if most > len(shards) {
+		return // which quarantine tells
 	}
 	_, err := placement.New(placement.Config{
 		Scheme: placement.BoundedV1, Key: []byte{0}, Shards: shards, MaxShared: c.f.Placement.MaxShared, MaxPerTenant: most, // any key tells

@@ -113,7 +113,14 @@ func (c *checker) quarantine(i int) {
 		}
 		c.once(seen, at, id, "each shard stands there once")
 	}
-	if c.known(path, cellPath(i, "shards")) && len(seen) == len(cell.Shards) {
+	if !c.known(path, cellPath(i, "shards"), "placement") {
+		return
+	}
+	left, most := len(cell.Shards)-len(seen), c.mostPerTenant()
+	switch {
+	case left == 0:
 		c.wrong(path, fmt.Sprintf("%s has every shard of the cell", path), "a tenant would not be kept from anybody", "leave some out")
+	case left < most && most <= len(cell.Shards):
+		c.wrong(path, fmt.Sprintf("%s leaves %d %s of the cell", path, left, plural(left, "shard")), fmt.Sprintf("nobody is placed in quarantine, and a tenant may have %d shards", most), "leave more out")
 	}
 }

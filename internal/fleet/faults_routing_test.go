@@ -67,6 +67,9 @@ var routingFaults = []faultCase{
 	{"quarantine of all", "shards: 4", "shards: [{id: a}, {id: b}], quarantine: [b, a]", []string{
 		`7:117: cells[0].quarantine has every shard of the cell: a tenant would not be kept from anybody; leave some out`,
 	}},
+	{"quarantine of too many", "shards: 4", "shards: 4, quarantine: [s02, s03, s04]", []string{
+		`7:100: cells[0].quarantine leaves 1 shard of the cell: nobody is placed in quarantine, and a tenant may have 2 shards; leave more out`,
+	}},
 	{"front door without tokens", owner, "audience: orders, source: iam, principals: {\"arn:aws:iam::111111111111:role/acme\": acme}}\nfrontDoor: {}\n", []string{
 		`4:12: frontDoor is set: auth.source is iam, and a front door forwards tokens for the cells to verify again; remove it, or write source: jwt or verify`,
 	}},

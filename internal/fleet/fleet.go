@@ -251,7 +251,7 @@ type Cell struct {
 	VPC     *VPC     `yaml:"vpc,omitempty"`                                                     // an imported VPC instead of an own one
 	Budget  *Budget  `yaml:"budget,omitempty"`                                                  // replaces single lines of the fleet's budget
 	// Quarantine are shards of the cell to which a tenant is pinned whose requests take down one shard after
-	// another; none, the default, leaves it where it is.
+	// another, and on which nobody else is placed; none, the default, leaves it where it is.
 	Quarantine []string `yaml:"quarantine,omitempty" jsonschema:"minItems=1,maxItems=1000" shape:"name"`
 }
 

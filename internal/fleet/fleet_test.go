@@ -40,7 +40,7 @@ cells:
     account: "111111111111"
     region: eu-west-1
     zones: [b, a]
-    shards: [{id: s01}, {id: blue, weight: 5}, {id: green, zone: b, weight: 2}, {id: s04}]
+    shards: [{id: s01}, {id: blue, weight: 5}, {id: green, zone: b, weight: 2}, {id: s04}, {id: s05}, {id: s06}]
     tenants: internal
     cidr: 172.16.0.0/18
     budget: {concurrentFailures: 1, fullyDown: 1%}
@@ -101,7 +101,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Alerts: &Alerts{"arn:aws:sns:eu-west-1:111111111111:oncall"},
 		Cells: []Cell{
 			{Name: "one", Account: "111111111111", Region: "eu-west-1", Zones: []string{"b", "a"},
-				Shards:  Shards{{"s01", "b", 1}, {"blue", "a", 5}, {"green", "b", 2}, {"s04", "a", 1}},
+				Shards:  Shards{{"s01", "b", 1}, {"blue", "a", 5}, {"green", "b", 2}, {"s04", "a", 1}, {"s05", "b", 1}, {"s06", "a", 1}},
 				Tenants: "internal", CIDR: "172.16.0.0/18", Budget: &Budget{ConcurrentFailures: 1, FullyDown: percent(100)}, Quarantine: []string{"green"}},
 			{Name: "two", Account: "111111111111", Region: "eu-west-1", Zones: []string{"a", "b"},
 				Shards:  Shards{{"s01", "a", 1}, {"s02", "b", 1}, {"s03", "a", 1}, {"s04", "b", 1}, {"s05", "a", 1}, {"s06", "b", 1}},
@@ -213,7 +213,7 @@ func TestValues(t *testing.T) {
 	if diff := cmp.Diff([]string{"eu-west-1b", "eu-west-1a"}, c.ZoneNames()); diff != "" {
 		t.Errorf("ZoneNames (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"s01", "blue", "green", "s04"}, c.Shards.IDs()); diff != "" {
+	if diff := cmp.Diff([]string{"s01", "blue", "green", "s04", "s05", "s06"}, c.Shards.IDs()); diff != "" {
 		t.Errorf("IDs (-want +got):\n%s", diff)
 	}
 	b := f.BudgetOf(c)
@@ -226,14 +226,14 @@ func TestValues(t *testing.T) {
 	if k := [3]int{f.Placement.K("whale"), f.Placement.K(""), f.Placement.K("minnow")}; k != [3]int{4, 3, 3} {
 		t.Errorf("K: %v", k)
 	}
-	if n := f.ReservedConcurrency(c); n != 4*30+50+1 {
+	if n := f.ReservedConcurrency(c); n != 6*30+50+1 {
 		t.Errorf("reserved concurrency: %d", n)
 	}
 	if id, ok := f.Shard.HTTP.AMI("eu-west-1"); !ok || id != "ami-01234567" {
 		t.Errorf("AMI: %s %v", id, ok)
 	}
 	want := []Use{
-		{Account: "111111111111", Region: "eu-west-1", Limit: 2000, Reserved: 4*30 + 50 + 1 + 6*30 + 50 + 1 + 40, Left: 1458, frontDoor: 40},
+		{Account: "111111111111", Region: "eu-west-1", Limit: 2000, Reserved: 6*30 + 50 + 1 + 6*30 + 50 + 1 + 40, Left: 1398, frontDoor: 40},
 		{Account: "111111111111", Region: "us-east-1", Limit: 2000, Reserved: 40, Left: 1860, frontDoor: 40},
 	}
 	got := f.Concurrency()

@@ -28,6 +28,7 @@
 // minute in one environment. It is no reason to pin anybody: Verdict.Firm is false. Environments see different
 // requests, so that chances of first verdicts on one tenant (Repeats 0) multiply, and somebody who reads what
 // all of them log may take three within ten minutes together for a firm one; Watch.Hold brings it back to all.
+// internal/quarantine does both.
 //
 // # What it does not find
 //
