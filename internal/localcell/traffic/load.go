@@ -234,6 +234,7 @@ func (l *load) listBefore(ctx context.Context, plan []arrival) error {
 
 // send sends each request when it is due. complete is false when ctx ended it early.
 func (l *load) send(ctx context.Context, plan []arrival, begun time.Time) (complete bool) {
+	l.done.Store(0) // listing counted tenants
 	defer l.watch("sending", len(plan))()
 	places := make(chan struct{}, l.AtOnce)
 	var under sync.WaitGroup

@@ -55,7 +55,7 @@ type Prediction struct {
 // Latency is how long requests took, from when they were due to their last byte.
 type Latency struct {
 	Median float64 `json:"medianMs"`
-	P99    float64 `json:"p99Ms"` // exact: the 99th of a hundred in order
+	P99    float64 `json:"p99Ms"` // exact: the least that 99 % of all did not exceed
 	Max    float64 `json:"maxMs"`
 }
 
@@ -175,6 +175,6 @@ func latency(took []time.Duration) Latency {
 	}
 	slices.Sort(took)
 	ms := func(i int) float64 { return float64(took[i].Microseconds()) / 1000 }
-	last := len(took) - 1
-	return Latency{Median: ms(last / 2), P99: ms(last * 99 / 100), Max: ms(last)}
+	n := len(took)
+	return Latency{Median: ms((n - 1) / 2), P99: ms((99*n+99)/100 - 1), Max: ms(n - 1)}
 }

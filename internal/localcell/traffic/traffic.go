@@ -331,10 +331,17 @@ func watchEvery(progress func(phase string, done, of int), phase string, of int,
 		defer close(ended)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
+		said, silent := int64(-1), 0
 		for {
 			select {
 			case <-tick.C:
-				progress(phase, int(done.Load()), of)
+				// What stands still, as a job of a broken shard does, is told now and then.
+				if n := done.Load(); n != said || silent >= 9 {
+					progress(phase, int(n), of)
+					said, silent = n, 0
+				} else {
+					silent++
+				}
 			case <-end:
 				return
 			}

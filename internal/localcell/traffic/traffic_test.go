@@ -389,6 +389,19 @@ func TestLatency(t *testing.T) {
 	if got, want := latency(took), (Latency{Median: 100, P99: 198, Max: 200}); got != want {
 		t.Errorf("latency of 1 to 200 ms: %+v, want %+v", got, want)
 	}
+	// "99 % within" must hold of few, too: of 11 that is all of them.
+	for n := 1; n <= 200; n++ {
+		took := took[:n]
+		got, within := latency(took), 0
+		for _, d := range took {
+			if float64(d.Milliseconds()) <= got.P99 {
+				within++
+			}
+		}
+		if 100*within < 99*n || 100*(within-1) >= 99*n {
+			t.Errorf("of %d, %d took no longer than the 99 %% of %v ms", n, within, got.P99)
+		}
+	}
 	if got := latency(nil); got != (Latency{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
