@@ -52,6 +52,12 @@ test: tools-all node_modules/.stamp .venv/.stamp build dist ## everything that m
 bench: tools-go build ## the figures of docs/performance.md
 	@scripts/bench.sh
 
+# What lasts for minutes: a race-enabled soak, and the long form of the tests that break a cell.
+SOAK ?= 5m
+.PHONY: soak
+soak: tools-go ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer
+	@$(progress) "soak of $(SOAK), and long faults" go test $(race) -count=1 -timeout 60m -v ./test/footnote -soak $(SOAK)
+
 .PHONY: peers
 peers: tools-go ## placement beside other libraries; its module needs more than cellwall's, from the network at first
 	@$(progress) "building the comparison" go -C test/peers vet ./...

@@ -21,8 +21,11 @@ import (
 // headerFrontDoor carries the secret by which a cell knows the front door.
 const headerFrontDoor = identity.HeaderSecret
 
-// frontDoorHealth is a path that no route may have: a raw dot segment.
-const frontDoorHealth = "/.cellwall/healthz"
+// Paths that no route may have: a raw dot segment.
+const (
+	frontDoorHealth = "/.cellwall/healthz"
+	frontDoorVitals = "/.cellwall/vitals" // for the operator
+)
 
 // frontSettings is the front door process's file.
 type frontSettings struct {
@@ -31,8 +34,9 @@ type frontSettings struct {
 	Claim           string            `json:"claim"`
 	Directory       string            `json:"directory"`
 	DirectorySecret string            `json:"directorySecret"`
-	Secret          string            `json:"secret"` // shown to the cells
-	Cells           map[string]string `json:"cells"`  // address of the router by cell
+	Secret          string            `json:"secret"`      // shown to the cells
+	AdminSecret     string            `json:"adminSecret"` // the operator's
+	Cells           map[string]string `json:"cells"`       // address of the router by cell
 }
 
 // RunFrontDoor is the front door process: it sends each tenant's requests to the cell where the directory has
@@ -64,6 +68,7 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+frontDoorHealth, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.Handle("GET "+frontDoorVitals, loopback.Only(vitals(s.AdminSecret)))
 	mux.Handle("/", f)
 	return loopback.Serve(ctx, listener, mux)
 }

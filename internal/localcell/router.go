@@ -39,7 +39,7 @@ func (s *supervisor) writeRouterSettings(frontSecret string) error {
 		frontSecret = ""
 	}
 	front := frontSettings{
-		Issuer: s.running.Issuer, Directory: s.running.DirectoryURL, DirectorySecret: s.store.Router, Secret: frontSecret,
+		Issuer: s.running.Issuer, Directory: s.running.DirectoryURL, DirectorySecret: s.store.Router, Secret: frontSecret, AdminSecret: s.running.Secret,
 		Audience: s.layout.Cells[0].Audience, Claim: s.layout.Cells[0].Claim, Cells: map[string]string{},
 	}
 	for _, m := range s.members {
@@ -123,6 +123,7 @@ func adminHandler(f *front, secret string) http.Handler {
 		}
 		loopback.Answer(w, http.StatusOK, c)
 	}), secret))
+	mux.Handle("GET "+adminVitals, vitals(secret))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return loopback.Only(mux)
 }

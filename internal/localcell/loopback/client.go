@@ -27,6 +27,9 @@ func NewClient(base, secret string) *Client {
 	return &Client{base, secret, &http.Client{Transport: transport}}
 }
 
+// CloseIdle closes the connections that are kept alive.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
 // Do sends in as JSON, unless it is nil, and decodes the answer into out, unless that is nil. An answer
 // that is no success is an error with the server's own words.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
