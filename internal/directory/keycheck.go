@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 )
 
 // ErrKey means that a placement key is not the one by which a topology places: by it, every subset would be
@@ -18,7 +17,11 @@ const (
 	keyCheckBytes = 8
 )
 
-var keyCheckForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+// isKeyCheck says whether text is what KeyCheck returns of some key.
+func isKeyCheck(text string) bool {
+	sum, err := hex.DecodeString(text)
+	return err == nil && len(sum) == keyCheckBytes && hex.EncodeToString(sum) == text
+}
 
 // KeyCheck is a short fingerprint of a placement key: the first 8 bytes of the HMAC-SHA256 of a fixed label
 // under it, in hexadecimal. It tells keys apart and gives nothing of them away, since a placement key has 32

@@ -111,7 +111,7 @@ func (t Topology) Check(zones []string) error {
 	switch {
 	case !name(t.KeyVersion):
 		return invalid("keyVersion %q: want 1 to %d characters", t.KeyVersion, maxName)
-	case t.KeyCheck != "" && !keyCheckForm.MatchString(t.KeyCheck):
+	case t.KeyCheck != "" && !isKeyCheck(t.KeyCheck):
 		return invalid("keyCheck %q: want %d hexadecimal digits, or none", t.KeyCheck, 2*keyCheckBytes)
 	case t.Slots > math.MaxInt64 || t.MaxShared < 0:
 		return invalid("slots and maxShared: want whole numbers that are not negative")

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awslambda "github.com/aws/aws-sdk-go-v2/service/lambda"
 
@@ -26,6 +24,7 @@ import (
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/telemetry"
+	"cellwall.dev/cellwall/lambda/internal/first"
 )
 
 // timeout is for one request. A cell's router takes 28 s at most, and an HTTP API gives up after 30.
@@ -33,7 +32,7 @@ const timeout = 28500 * time.Millisecond
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	gateway, err := frontDoor(context.Background(), log)
+	gateway, err := frontDoor(log)
 	if err != nil {
 		log.Error("front door does not start", "err", err.Error())
 		os.Exit(1)
@@ -41,15 +40,12 @@ func main() {
 	lambda.Start(handler.Lambda(gateway))
 }
 
-func frontDoor(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) {
+func frontDoor(log *slog.Logger) (*handler.Gateway, error) {
 	env, err := routerenv.ParseFrontDoor(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := config.LoadDefaultConfig(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("load the AWS configuration: %w", err)
-	}
+	settings := first.Settings()
 	entries, err := openEntries(settings, env)
 	if err != nil {
 		return nil, err
@@ -59,7 +55,9 @@ func frontDoor(ctx context.Context, log *slog.Logger) (*handler.Gateway, error) 
 		return nil, err
 	}
 	cells := shardlambda.ByRegion(func(region string) shardlambda.Client {
-		return awslambda.NewFromConfig(settings, shardlambda.Once, func(o *awslambda.Options) { o.Region = region })
+		return shardlambda.Lazy(first.Client(settings, func(s aws.Config) shardlambda.Client {
+			return awslambda.NewFromConfig(s, shardlambda.Once, func(o *awslambda.Options) { o.Region = region })
+		}))
 	})
 	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: "frontdoor", HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout})
 	engine, err := routing.New(routing.Config{
@@ -88,10 +86,12 @@ func routers(env routerenv.FrontDoor) func(cell string) string {
 	}
 }
 
-func openEntries(settings aws.Config, env routerenv.FrontDoor) (*dircache.Cache, error) {
+func openEntries(settings func() (aws.Config, error), env routerenv.FrontDoor) (*dircache.Cache, error) {
 	tables := dynamodir.Tables{Name: env.Directory, Region: env.DirectoryRegion, HomeRegion: env.HomeRegion, Home: env.Home}
 	home, near := tables.Reader(func(region string) dynamodir.Client {
-		return dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region })
+		return dynamodir.Lazy(first.Client(settings, func(s aws.Config) dynamodir.Client {
+			return dynamodb.NewFromConfig(s, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region })
+		}))
 	})
 	c := dircache.Config{Directory: home, Single: true}
 	if near != nil {

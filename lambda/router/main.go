@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,11 +12,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	awslambda "github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"cellwall.dev/cellwall/internal/adapter/dynamodir"
 	"cellwall.dev/cellwall/internal/adapter/secretkey"
@@ -60,16 +54,22 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 	if err != nil {
 		return nil, nil, err
 	}
-	settings, err := config.LoadDefaultConfig(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("load the AWS configuration: %w", err)
-	}
-	keys := secretkey.New(secretsmanager.NewFromConfig(settings, secretkey.ForRequests), env.KeySecret)
-	tables := dynamodir.Tables{Name: env.Directory, Region: env.DirectoryRegion, HomeRegion: env.HomeRegion, Home: env.Home}
-	home, near := tables.Reader(func(region string) dynamodir.Client {
-		return dynamodb.NewFromConfig(settings, dynamodir.ForRequests, func(o *dynamodb.Options) { o.Region = region })
-	})
+	clients := newClients()
 	held := snapshot.NewHolder(env.Cell)
+	trackers := map[string]*health.Tracker{}
+	for _, via := range []string{routing.ViaLambda, routing.ViaHTTP, routing.ViaQueue} {
+		trackers[via] = health.New(health.Config{Lambda: true, Queue: via == routing.ViaQueue})
+	}
+	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.Rules.HashTenants, Metrics: true, Out: os.Stdout})
+	watch := poison.New(poison.Config{Lambda: true, OnVerdict: requests.Verdict})
+	// The snapshot is on its way while the rest is made.
+	begin, settled, err := follow(ctx, clients, env, held, trackers, watch, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys := secretkey.New(clients.secrets(), env.KeySecret)
+	tables := dynamodir.Tables{Name: env.Directory, Region: env.DirectoryRegion, HomeRegion: env.HomeRegion, Home: env.Home}
+	home, near := tables.Reader(clients.directory)
 	topologies, entryConfig := routing.Topologies(home), dircache.Config{Cell: env.Cell, Directory: home, Base: held, Single: true}
 	if near != nil {
 		topologies = dircache.Topologies(near, home, dircache.LookUp)
@@ -79,28 +79,21 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 	if err != nil {
 		return nil, nil, err
 	}
-	trackers := map[string]*health.Tracker{}
-	for _, via := range []string{routing.ViaLambda, routing.ViaHTTP, routing.ViaQueue} {
-		trackers[via] = health.New(health.Config{Lambda: true, Queue: via == routing.ViaQueue})
-	}
 	// Each environment lets its share of a tenant's rate through; see limit.Config for what that is worth.
 	tenants, err := limit.NewTenants(limit.Config{Rate: float64(env.Rules.TenantRate), Burst: env.Rules.TenantBurst, Environments: env.Rules.Reserved})
 	if err != nil {
 		return nil, nil, err
 	}
-	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.Rules.HashTenants, Metrics: true, Out: os.Stdout})
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
-	queues := shardqueue.New(sqs.NewFromConfig(settings, shardqueue.Once), func(shard string) string { return cell.Shard(shard).Queue() })
+	queues := shardqueue.New(clients.queues(), func(shard string) string { return cell.Shard(shard).Queue() })
 	transports := map[string]routing.Transport{
-		routing.ViaLambda: shardlambda.New(awslambda.NewFromConfig(settings, shardlambda.Once),
-			func(shard string) string { return cell.Shard(shard).WorkerAlias() }),
+		routing.ViaLambda: shardlambda.New(clients.slices(), func(shard string) string { return cell.Shard(shard).WorkerAlias() }),
 		routing.ViaHTTP: shardhttp.New(
 			func(shard string) (string, error) { return "http://" + cell.Shard(shard).Host(), nil }, http.Header{}),
 	}
 	if env.Rules.Queue { // a client may prefer one that shards have
 		transports[routing.ViaQueue] = queues
 	}
-	watch := poison.New(poison.Config{Lambda: true, OnVerdict: requests.Verdict})
 	engine, err := routing.New(routing.Config{
 		Cell:            env.Cell,
 		Entries:         entries,
@@ -129,9 +122,7 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 	if err != nil {
 		return nil, nil, err
 	}
-	if begin, err = follow(ctx, settings, env, held, trackers, watch, log); err != nil {
-		return nil, nil, err
-	}
+	settled()
 	gateway := handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Agreement: agreement, Log: log, Stream: env.Stream})
 	return &handler.Dispatching{Gateway: gateway, Placer: engine, Put: queues.Put, Log: log}, begin, nil
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -23,10 +22,15 @@ import (
 const startWait = time.Second
 
 // follow keeps the holder at the cell's snapshot, the trackers at what that says of the shards, and the watch at
-// whom it suspects. It returns what to call when an invocation begins.
-func follow(ctx context.Context, settings aws.Config, env routerenv.Environment, h *snapshot.Holder, trackers map[string]*health.Tracker, watch *poison.Watch, log *slog.Logger) (func(context.Context), error) {
+// whom it suspects. It returns what to call when an invocation begins, and what waits for the first snapshot, which
+// is being read meanwhile.
+func follow(ctx context.Context, c clients, env routerenv.Environment, h *snapshot.Holder, trackers map[string]*health.Tracker, watch *poison.Watch, log *slog.Logger) (begin func(context.Context), settled func(), err error) {
 	if env.Snapshots == "" {
-		return func(context.Context) {}, nil
+		return func(context.Context) {}, func() {}, nil
+	}
+	settings, err := c.settings()
+	if err != nil {
+		return nil, nil, err
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell)
 	r, err := snapshot.NewRefresher(snapshot.RefreshConfig{
@@ -53,10 +57,13 @@ func follow(ctx context.Context, settings aws.Config, env routerenv.Environment,
 		},
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := r.Start(ctx, startWait); err != nil {
-		log.Warn("the router starts without a snapshot", "err", err)
-	}
-	return r.Beside, nil
+	started := make(chan error, 1)
+	go func() { started <- r.Start(ctx, startWait) }()
+	return r.Beside, func() {
+		if err := <-started; err != nil {
+			log.Warn("the router starts without a snapshot", "err", err)
+		}
+	}, nil
 }

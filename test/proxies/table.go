@@ -62,8 +62,8 @@ func writePreamble(w io.Writer, o options, r *rig, all []contender) {
 // writeTable writes one trial. The ratio is that of the two in the same round.
 func writeTable(w io.Writer, t trial, rows []row) {
 	fmt.Fprintf(w, "\n**%d shards, %d tenants**\n\n", t.shards, t.tenants)
-	fmt.Fprintln(w, "| | requests a second | beside ReverseProxy | p50, ms | p99, ms | processor time a request, µs | of the first requests | its processor busy | the other |")
-	fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(w, "| | requests a second | beside ReverseProxy | p50, ms | p99, ms | processor time a request, µs | beside ReverseProxy | of the first requests | its processor busy | the other |")
+	fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	var reverse []turn
 	for _, r := range rows {
 		if r.name == nameReverse {
@@ -73,22 +73,23 @@ func writeTable(w io.Writer, t trial, rows []row) {
 	var notes []string
 	for _, r := range rows {
 		if r.absent != "" {
-			fmt.Fprintf(w, "| %s | %s |  |  |  |  |  |  |  |\n", r.name, r.absent)
+			fmt.Fprintf(w, "| %s | %s |  |  |  |  |  |  |  |  |\n", r.name, r.absent)
 			continue
 		}
-		cells := []string{r.name, over(r.turns, func(t turn) float64 { return t.perSecond }).text("%.0f"), beside(r.turns, reverse)}
+		cells := []string{r.name, over(r.turns, func(t turn) float64 { return t.perSecond }).text("%.0f"), beside(r.turns, reverse, func(t turn) float64 { return t.perSecond })}
 		millis := func(of func(turn) time.Duration) string {
 			return over(r.turns, func(t turn) float64 { return float64(of(t)) / 1e6 }).text("%.2f")
 		}
 		cells = append(cells, millis(func(t turn) time.Duration { return t.p50 }), millis(func(t turn) time.Duration { return t.p99 }))
 		if r.name == nameDirect {
-			cells = append(cells, "", "", "")
+			cells = append(cells, "", "", "", "")
 		} else {
 			first := ""
 			if t.tenants >= enough {
 				first = fmt.Sprintf("%.1f", float64(r.first.cpu)/1e3)
 			}
-			cells = append(cells, over(r.turns, func(t turn) float64 { return float64(t.cpu) / 1e3 }).text("%.1f"), first, fmt.Sprintf("%.0f %%", 100*over(r.turns, func(t turn) float64 { return t.busy }).mid))
+			cells = append(cells, over(r.turns, func(t turn) float64 { return float64(t.cpu) / 1e3 }).text("%.1f"),
+				beside(r.turns, reverse, func(t turn) float64 { return float64(t.cpu) }), first, fmt.Sprintf("%.0f %%", 100*over(r.turns, func(t turn) float64 { return t.busy }).mid))
 		}
 		cells = append(cells, fmt.Sprintf("%.0f %%", 100*over(r.turns, func(t turn) float64 { return t.rest }).mid))
 		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
@@ -101,11 +102,11 @@ func writeTable(w io.Writer, t trial, rows []row) {
 	}
 }
 
-// beside is how many requests a second one did for each of the other's, round by round.
-func beside(turns, other []turn) string {
+// beside is what one did for each that the other did, round by round.
+func beside(turns, other []turn, of func(turn) float64) string {
 	var ratios []float64
 	for i := range min(len(turns), len(other)) {
-		ratios = append(ratios, turns[i].perSecond/other[i].perSecond)
+		ratios = append(ratios, of(turns[i])/of(other[i]))
 	}
 	if len(ratios) == 0 {
 		return ""
