@@ -6,7 +6,7 @@
 //	                                 ├─▶ store      the tenants' state, whom shards hold, and the queues, on disk
 //	                                 ├─▶ issuer     publishes the key by which tokens are verified
 //	                                 ├─▶ worker     one process a shard; a poisoned request kills it
-//	                                 ├─▶ keeper     writes the cell's snapshot
+//	                                 ├─▶ keeper     writes the cell's snapshot; pins to quarantine
 //	                                 ├─▶ router     the routing engine; its own admin address
 //	                                 └─▶ gate       before a worker that is broken on purpose
 //

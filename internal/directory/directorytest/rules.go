@@ -70,6 +70,8 @@ func Directory(t *testing.T, open func(t *testing.T) directory.Home) {
 		{"OperateRefuses", operateRefuses},
 		{"Migrate", migrate},
 		{"MigrateRefuses", migrateRefuses},
+		{"Notes", notes},
+		{"LetGo", letGo},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
