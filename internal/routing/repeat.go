@@ -15,6 +15,7 @@ const maxKey = 255
 
 var (
 	errKeySeveral   = errors.New("several Idempotency-Keys stand at the request; one is needed")
+	errKeyStays     = errors.New("the Idempotency-Key would not reach the service: its name is spelled with an underscore, or Connection names it")
 	errKeyMalformed = errors.New(`the Idempotency-Key is not one string of 1 to 255 printable ASCII characters in quotes, such as "8e03978e-40d5-43dd-bc93-6894a57f9324"`)
 )
 
@@ -37,17 +38,16 @@ func safe(method string) bool {
 func takesKey(method string) bool { return method == http.MethodPost || method == http.MethodPatch }
 
 // keyed says whether a request carries an Idempotency-Key. What is not exactly one is an error, rather than no
-// key: its sender counts on being able to repeat.
+// key: its sender counts on being able to repeat. So is one that does not travel on to the shard, which would
+// execute each sending.
 func keyed(h http.Header) (bool, error) {
-	found := ""
+	found, stays := "", false
 	n := 0
 	for name, values := range h {
-		// A shard's server may read an underscore as a hyphen, and would go by another key than the router did.
-		if len(name) == len(HeaderIdempotencyKey) && fold(name) == "idempotency-key" {
+		if len(name) == len(HeaderIdempotencyKey) && fold(name) == foldedKey && len(values) > 0 {
 			n += len(values)
-			if len(values) > 0 {
-				found = values[0]
-			}
+			found = values[0]
+			stays = stays || !strings.EqualFold(name, HeaderIdempotencyKey)
 		}
 	}
 	switch {
@@ -57,9 +57,14 @@ func keyed(h http.Header) (bool, error) {
 		return false, errKeySeveral
 	case !validKey(found):
 		return false, errKeyMalformed
+	case stays || connectionOptions(h)[foldedKey]:
+		return false, errKeyStays
 	}
 	return true, nil
 }
+
+// foldedKey is HeaderIdempotencyKey, folded.
+const foldedKey = "idempotency-key"
 
 // validKey says whether a field value is one string of structured fields (RFC 9651, section 3.3.3) without
 // parameters, of which the draft defines none.

@@ -2,12 +2,15 @@ package routing
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"cellwall.dev/cellwall/internal/directory"
 )
 
 // TestKeysAreReadAsTheDraftHasThem: exactly one string, or the client is told so before anything is done.
@@ -42,6 +45,9 @@ func TestKeysAreReadAsTheDraftHasThem(t *testing.T) {
 		{http.Header{"Idempotency-Key": {`"a"`, `"b"`}}, false, errKeySeveral},
 		{http.Header{"Idempotency-Key": {`"a"`, `"a"`}}, false, errKeySeveral},
 		{http.Header{"Idempotency-Key": {`"a"`}, "Idempotency_Key": {`"b"`}}, false, errKeySeveral},
+		{http.Header{"Idempotency_Key": {`"a"`}}, false, errKeyStays},
+		{http.Header{"Idempotency-Key": {`"a"`}, "Connection": {"Idempotency-Key"}}, false, errKeyStays},
+		{http.Header{"Idempotency-Key": {`"a"`}, "Connection": {"keep-alive"}}, true, nil},
 	} {
 		if has, err := keyed(test.header); has != test.has || err != test.err {
 			t.Errorf("%q: %t, %v; want %t, %v", test.header, has, err, test.has, test.err)
@@ -157,5 +163,39 @@ func TestRequestIDs(t *testing.T) {
 	}
 	if len(ids) != 100 || ids[""] {
 		t.Errorf("%d ids for 100 requests", len(ids))
+	}
+}
+
+// TestAKeyThatDoesNotTravelAllowsNoRepeat: what the shard does not get as the key is none, however it is spelled, and
+// a POST is not sent again for it.
+func TestAKeyThatDoesNotTravelAllowsNoRepeat(t *testing.T) {
+	const key = `"8e03978e"`
+	for name, header := range map[string]http.Header{
+		"an underscore":          {"Idempotency_Key": {key}},
+		"lower case, underscore": {"idempotency_key": {key}},
+		"both spellings":         {"Idempotency-Key": {key}, "Idempotency_Key": {key}},
+		"named by Connection":    {"Idempotency-Key": {key}, "Connection": {"close, idempotency-key"}},
+		"named with underscore":  {"Idempotency-Key": {key}, "Connection": {"Idempotency_Key"}},
+		"named in lower case":    {"Idempotency-Key": {key}, "connection": {"keep-alive", "Idempotency-Key"}},
+		"in lower case":          {"idempotency-key": {key}},
+		"as it should be":        {"Idempotency-Key": {key}},
+	} {
+		sent, without := 0, 0
+		c := testConfig(lookup(func(string) (directory.Entry, error) { return pinned("acme", "s01", "s02"), nil }),
+			sender(func(_ context.Context, _ Call, req *Request) (*Response, error) {
+				sent++
+				if got := req.Header.Values(HeaderIdempotencyKey); len(got) != 1 || got[0] != key {
+					without++
+				}
+				return nil, errors.New("reset")
+			}))
+		c.IdempotencyKeys = true
+		resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/orders", Header: header, Body: []byte("x")})
+		if sent > 1 && without > 0 {
+			t.Errorf("%s: a POST was sent %d times, %d of them without the key; answered %d", name, sent, without, resp.Status)
+		}
+		if well := name == "as it should be" || name == "in lower case"; well != (sent == 2) || !well && resp.Status != 400 {
+			t.Errorf("%s: sent %d times, answered %d", name, sent, resp.Status)
+		}
 	}
 }
