@@ -37,17 +37,21 @@ var foreignParts = []string{"cellwall", "tenant", "shard"}
 var foreignWords = map[string]bool{
 	"org": true, "orgid": true, "organization": true, "organisation": true, "customer": true, "customerid": true,
 	"account": true, "accountid": true, "workspace": true, "workspaceid": true,
+	"company": true, "companyid": true, "merchant": true, "merchantid": true,
 	"subset": true, "epoch": true, "cell": true, "cellid": true, "hop": true, "hops": true,
 }
 
 // foreignPrefixes begin the headers in which gateways, meshes and authenticating proxies tell a service what
-// they know: of AWS (ALB's x-amzn-oidc-* and x-amzn-mtls-*, the Lambda Web Adapter's x-amzn-request-context),
-// Envoy and Istio, oauth2-proxy, Kong, TLS terminators (RFC 9440), and those that rewrite a path or a method.
+// they know: of AWS (ALB's x-amzn-oidc-* and x-amzn-mtls-*, the Lambda Web Adapter's x-amzn-request-context, the
+// event that serverless-express reads from x-apigateway-*), Envoy and Istio, oauth2-proxy, Kong, Google's IAP, Azure's
+// App Service, Cloudflare Access, Pomerium, Tailscale, TLS terminators (RFC 9440), and those that rewrite a path or a
+// method.
 var foreignPrefixes = []string{
-	"x-amzn-", "x-amz-source-", "x-amz-security-token",
+	"x-amzn-", "x-amz-source-", "x-amz-security-token", "x-apigateway-",
 	"x-envoy-", "x-istio-",
 	"x-forwarded", "x-original-", "x-rewrite-", "x-http-method", "x-method-override",
 	"x-auth-request-", "x-authenticated-", "x-consumer-", "x-credential-", "x-jwt-", "x-claim",
+	"x-goog-authenticated-", "x-goog-iap-", "x-ms-client-principal", "cf-access-", "x-webauth-", "x-pomerium-", "tailscale-",
 	"x-remote-", "remote-", "x-ssl-", "ssl-", "x-client-cert", "client-cert", "x-client-verify", "x-client-dn",
 	"uberctx-",
 }

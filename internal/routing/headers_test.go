@@ -83,6 +83,8 @@ var (
 		X-Amzn-Apigateway-Api-Id X-Amz-Security-Token X-Amz-Source-Account X-Amz-Source-Arn
 		X-Forwarded X-Forwarded-Host X-Forwarded-User X-Forwarded-Email X-Forwarded-Access-Token X-Forwarded-Prefix X-Forwarded-Path X-Forwarded-Client-Cert
 		X-Forwarded-Server X-Forwarded-Uri X-Forwarded-Method X-Forwarded-Ssl X-Forwarded-Scheme X-Forwarded-For-Original
+		X-Apigateway-Event X-Apigateway-Context X-Goog-Authenticated-User-Id X-Goog-Iap-Jwt-Assertion X-Ms-Client-Principal-Id Cf-Access-Authenticated-User-Email
+		X-Webauth-User X-Pomerium-Claim-Sub Tailscale-User-Login X-Company-Id X-CompanyId X-Merchant-Id
 		X-Auth-Request-User X-Authenticated-Userid X-Consumer-Custom-Id X-Credential-Identifier X-Anonymous-Consumer X-Jwt-Claim-Sub X-Claim-Tid X-Remote-User Remote-User
 		X-Client-Cert Client-Cert Client-Cert-Chain X-Ssl-Client-Dn Ssl-Client-Verify X-Client-Verify
 		X-Original-Url X-Original-Uri X-Rewrite-Url X-Original-Method X-Http-Method-Override X-Http-Method X-Method-Override Script-Name X-Script-Name Path-Info
