@@ -56,6 +56,14 @@ func TestChangeOfCell(t *testing.T) {
 	}
 	cancel()
 	tenants.Wait()
+	for name, v := range c.vitals() {
+		if v.Goroutines == 0 || v.Heap == 0 {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	if status, answer := c.do(client, c.all[0].Token, http.MethodGet, "/.cellwall/vitals", ""); status != http.StatusUnauthorized {
+		t.Errorf("what the front door holds is told to a tenant: %d %s", status, answer)
+	}
 	t.Logf("%d requests while %d tenants changed their cell %d times", requests.Load(), movers, moves.Load())
 	if requests.Load() < movers*10 || moves.Load() < 2*movers {
 		t.Errorf("%d requests and %d moves show little", requests.Load(), moves.Load())

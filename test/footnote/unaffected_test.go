@@ -101,3 +101,22 @@ func p99Ratio(pairs [][2][]float64, draw func(n int) int) float64 {
 	at := func(ms []float64) float64 { return ms[max(0, int(math.Ceil(0.99*float64(len(ms))))-1)] }
 	return at(all[1]) / at(all[0])
 }
+
+// TestP99Ratio holds the arithmetic of the measurement.
+func TestP99Ratio(t *testing.T) {
+	var calm, bad []float64
+	for n := range 100 {
+		calm, bad = append(calm, float64(n+1)), append(bad, float64(2*n+2))
+	}
+	asIs := func(int) int { return -1 }
+	if got := p99Ratio([][2][]float64{{calm, bad}, {calm, bad}}, asIs); got != 2 {
+		t.Errorf("twice the latency has a ratio of %v", got)
+	}
+	bad[99], bad[98] = 1e6, 1e6 // two of a hundred
+	if got := p99Ratio([][2][]float64{{calm, bad}}, asIs); got != 1e6/99 {
+		t.Errorf("the ratio of the 99th of a hundred is %v", got)
+	}
+	if got := p99Ratio([][2][]float64{{calm, bad}}, func(int) int { return 0 }); got != 2 { // the first of each
+		t.Errorf("resampled, the ratio is %v", got)
+	}
+}
