@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"cellwall.dev/cellwall/internal/awsevent"
@@ -89,7 +90,7 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Resp
 	header := maps.Clone(r.Header)    // values are replaced here, and never changed
 	header["Host"] = []string{r.Host} // net/http keeps it apart
 	e := &awsevent.Event{Request: routing.Request{
-		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Header: header, Stream: h.config.Stream,
+		Method: r.Method, Path: sentPath(r.URL), RawQuery: r.URL.RawQuery, Header: header, Stream: h.config.Stream,
 	}}
 	caller, refusal := identify(r.Context(), h.config.Identity, e, h.config.Log)
 	if refusal == nil {
@@ -105,6 +106,15 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Resp
 		fromPeer(header, r)
 	}
 	return h.config.Router.Serve(r.Context(), caller.Tenant, &e.Request)
+}
+
+// sentPath is a path as its client sent it. EscapedPath encodes one anew that has a byte which should have been
+// encoded, and makes slashes of those that were.
+func sentPath(u *url.URL) string {
+	if u.RawPath != "" {
+		return u.RawPath
+	}
+	return u.EscapedPath()
 }
 
 // readBody reads a request's body, or says what to answer.

@@ -43,7 +43,7 @@ func (s *serving) try(ctx context.Context, entry directory.Entry, shard string, 
 	w := s.wait(ctx, limit)
 	call := Call{Tenant: s.out.Tenant, Epoch: entry.Epoch, Shard: shard}
 	req := *s.req
-	req.Path, req.RawQuery, req.Header = clean(req.Path), clean(req.RawQuery), header
+	req.Path, req.RawQuery, req.Header = cleanPath(req.Path), clean(req.RawQuery), header
 	req.Stream = req.Stream && !s.route.fanout
 	tell(header, call, w.deadline)
 

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -187,7 +188,7 @@ func FuzzMatch(f *testing.F) {
 			}
 		}
 		// What is sent on is a request line that net/http reads as the same path.
-		sent := clean(raw)
+		sent := cleanPath(raw)
 		u, err := url.ParseRequestURI(sent)
 		if err != nil {
 			t.Fatalf("%q is sent as %q, which is no URL: %v", raw, sent, err)
@@ -208,6 +209,33 @@ func TestClean(t *testing.T) {
 	} {
 		if got := clean(in); got != want {
 			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestPathsKeepTheirSlashes: whatever else stands in a path, no encoded slash of it becomes another on the way.
+func TestPathsKeepTheirSlashes(t *testing.T) {
+	for c := range 256 {
+		if c == '?' || c == '%' || c == 0 {
+			continue // no path has them raw
+		}
+		path := "/a%2Fb/" + string([]byte{byte(c)})
+		var got string
+		c := testConfig(fixed{"acme": pinned("acme", "s01")}, sender(func(_ context.Context, _ Call, req *Request) (*Response, error) {
+			u, err := url.Parse("http://s01" + req.Path)
+			if err != nil {
+				return nil, err
+			}
+			got = u.RequestURI()
+			return &Response{Status: 200}, nil
+		}))
+		resp := newEngine(t, c).Serve(t.Context(), "acme", &Request{Method: "GET", Path: path, Header: http.Header{}})
+		if byte(path[7]) == '#' {
+			continue // refused
+		}
+		decoded, err := url.PathUnescape(got)
+		if resp.Status != 200 || !strings.HasPrefix(got, "/a%2Fb/") || err != nil || decoded != "/a/b/"+path[7:] {
+			t.Errorf("%q arrives as %q", path, got)
 		}
 	}
 }
