@@ -58,6 +58,14 @@ SOAK ?= 5m
 soak: tools-go ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer
 	@$(progress) "soak of $(SOAK), and long faults" go test $(race) -count=1 -timeout 60m -v ./test/footnote -soak $(SOAK)
 
+.PHONY: cold
+cold: tools-go ## how long the functions take to start, beside one that links the same SDK clients
+	@$(progress) "starting functions" scripts/cold.sh
+
+.PHONY: proxies
+proxies: tools-go build ## the local router beside a bare ReverseProxy, nginx and HAProxy; about 20 minutes, PROXIES=-help
+	@go run ./test/proxies $(PROXIES)
+
 .PHONY: peers
 peers: tools-go ## placement beside other libraries; its module needs more than cellwall's, from the network at first
 	@$(progress) "building the comparison" go -C test/peers vet ./...

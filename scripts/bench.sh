@@ -13,6 +13,12 @@ go test ./internal/placement -run '^$' -bench 'Raw|HMACv1|Rendezvous' -benchmem 
 heading 'cellwall place: one tenant, from start to end of the process'
 go test ./internal/cli -run '^$' -bench PlaceProcess -count "$count"
 
+heading 'routing: the whole decision, and a request without a shard'
+go test ./internal/routing -run '^$' -bench 'Decision|Serve' -benchmem -count "$count"
+
+heading 'cold starts of the functions'
+scripts/cold.sh
+
 heading 'blast: one million tenants'
 go test ./internal/blast -run '^$' -bench . -skip 'Scale|BesidePython' -benchtime 3x -count "$count"
 

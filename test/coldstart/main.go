@@ -1,8 +1,9 @@
 //go:build linux
 
 // Command coldstart measures how long the functions take to start beside one that does nothing and links the same
-// SDK clients, each many times and in turn, behind a runtime API that is this process. No network is in it: all
-// addresses that the functions are given refuse connections. It prints Markdown.
+// SDK clients, each many times and in turn, behind a runtime API that is this process. No network is in it: the
+// addresses that the functions are given refuse connections, but for a bucket in this process that is empty. It
+// prints Markdown.
 package main
 
 import (
@@ -12,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -77,7 +80,7 @@ const (
 // refusing is an address at which nobody listens: the discard port, which takes privileges to listen at.
 const refusing = "http://127.0.0.1:9"
 
-func subjects(o options) []subject {
+func subjects(o options, bucket string) []subject {
 	aws := []string{
 		"AWS_REGION=eu-west-1", "AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none", "AWS_ENDPOINT_URL=" + refusing,
 		"AWS_LAMBDA_FUNCTION_NAME=f", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=512", "HOME=/nonexistent",
@@ -94,14 +97,20 @@ func subjects(o options) []subject {
 		{nameLinking, o.linking, aws, []byte(`{}`)},
 		{nameBuilding, o.linking, with("BUILD=1"), []byte(`{}`)},
 		{"router, no bucket for snapshots", bootstrap("router"), with(router...), stranger},
-		{"router, its bucket refuses", bootstrap("router"), with(append(router, "CELLWALL_SNAPSHOT_BUCKET=bucket")...), stranger},
+		{"router, its bucket is empty", bootstrap("router"), with(append(router, "CELLWALL_SNAPSHOT_BUCKET=bucket", "AWS_ENDPOINT_URL_S3="+bucket)...), stranger},
 		{"front door", bootstrap("frontdoor"), with(append(directory, `CELLWALL_CELLS={"eu-1":"eu-west-1/111111111111"}`,
 			"CELLWALL_ROLE=arn:aws:iam::111111111111:role/front-door")...), stranger},
 	}
 }
 
 func run(ctx context.Context, stdout io.Writer, o options) error {
-	all := subjects(o)
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, "<Error><Code>NoSuchKey</Code></Error>")
+	}))
+	defer bucket.Close()
+	all := subjects(o, bucket.URL)
 	starts := make([][]start, len(all))
 	for n := range o.times + 1 {
 		for i := range all {
