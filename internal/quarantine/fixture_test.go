@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ type world struct {
 
 // fuse counts writes; after is the one at which the process is gone.
 type fuse struct {
+	mu     sync.Mutex
 	writes int
 	after  int // 0: never
 	early  bool
@@ -36,11 +38,14 @@ var errGone = errors.New("the process is gone")
 
 // burn does a write, unless the process is gone: before it, or before its answer came.
 func (f *fuse) burn(do func() error) error {
+	f.mu.Lock()
 	f.writes++
-	if f.after == 0 || f.writes < f.after {
+	n := f.writes
+	f.mu.Unlock()
+	if f.after == 0 || n < f.after {
 		return do()
 	}
-	if f.writes == f.after && !f.early {
+	if n == f.after && !f.early {
 		_ = do()
 	}
 	return errGone
@@ -54,9 +59,11 @@ type counted struct {
 
 func (c *counted) Write(ctx context.Context, b directory.Batch) error {
 	return c.burn(func() error {
+		c.mu.Lock()
 		for _, o := range b.Ops {
 			c.keys[o.Key] = true
 		}
+		c.mu.Unlock()
 		return c.Home.Write(ctx, b)
 	})
 }

@@ -17,7 +17,7 @@ import (
 // TestTogether draws what environments say of an innocent tenant: a chance is at most x with probability x, and
 // told below 1e-2. How often they say something as telling as the bound has to be within the bound.
 func TestTogether(t *testing.T) {
-	const draws = 1_000_000
+	const draws = 200_000
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -297,6 +297,24 @@ func TestBudget(t *testing.T) {
 	}
 	if len(pinned) < 4*PerHour || len(pinned) > 6*PerHour {
 		t.Errorf("%d were pinned in six hours", len(pinned))
+	}
+}
+
+// TestLate: a verdict whose line came minutes late counts as any other, and a run with nothing to do writes nothing.
+func TestLate(t *testing.T) {
+	w := newWorld(t, "acme")
+	late := w.firmly("acme")
+	w.now = w.now.Add(window - time.Second)
+	if o := w.take(late); o.Quarantined != 1 || o.Suspects != 1 {
+		t.Errorf("%+v", o)
+	}
+	clear(w.home.keys)
+	for range 3 {
+		w.run()
+		w.take(late)
+	}
+	if len(w.home.keys) > 0 {
+		t.Errorf("written were %v", w.home.keys)
 	}
 }
 

@@ -120,12 +120,11 @@ func (s *state) hear(v Verdict, now time.Time) (*suspect, bool) {
 	}
 	x.Times++
 	x.Firm = x.Firm || sure
-	x.Until = at.Add(min(firstHold<<min(x.Times-1, 10), longestHold))
-	if until := now.Add(longestHold); v.Until.After(x.Until) {
+	x.Until = now.Add(min(firstHold<<min(x.Times-1, 10), longestHold)) // however late the word of it comes
+	if longest := now.Add(longestHold); v.Until.After(longest) {
+		x.Until = longest
+	} else if v.Until.After(x.Until) {
 		x.Until = v.Until
-		if until.Before(x.Until) {
-			x.Until = until
-		}
 	}
 	x.Said, x.Left = nil, ""
 	return x, true

@@ -212,13 +212,14 @@ func (q *Quarantine) edit(ctx context.Context, change func(*state, time.Time)) (
 		if err != nil {
 			return state{}, err
 		}
-		change(&s, q.c.Now().UTC().Round(0))
-		body, err := json.Marshal(s)
+		before, err := json.Marshal(s) // a home may give JSON back in another form
 		if err != nil {
 			return state{}, err
 		}
-		if bytes.Equal(body, was.Body) || was.Version == 0 && len(s.Suspects)+len(s.Pins) == 0 {
-			return s, nil
+		change(&s, q.c.Now().UTC().Round(0))
+		body, err := json.Marshal(s)
+		if err != nil || bytes.Equal(body, before) {
+			return s, err
 		}
 		// Equal edits of one version are one, whoever makes them.
 		operation := fmt.Sprintf("%s %d %s", note, was.Version+1, hashed(string(body)))
