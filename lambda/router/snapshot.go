@@ -45,13 +45,7 @@ func follow(ctx context.Context, c clients, env routerenv.Environment, h *snapsh
 				age, held := h.Age(time.Now())
 				log.Warn("no new snapshot", "err", err, "held", held, "ageSeconds", age.Seconds())
 			case s != nil:
-				taken, reports, _ := h.Health()
-				for _, t := range trackers {
-					t.Report(taken, reports)
-				}
-				for _, x := range h.Suspects() {
-					watch.Hold(x.Tenant, x.Until)
-				}
+				learn(h, trackers, watch)
 				log.Info("new snapshot", "generation", s.Generation, "tenants", s.Entries.Len(), "taken", s.Taken)
 			}
 		},
@@ -66,4 +60,16 @@ func follow(ctx context.Context, c clients, env routerenv.Environment, h *snapsh
 			log.Warn("the router starts without a snapshot", "err", err)
 		}
 	}, nil
+}
+
+// learn takes what the snapshot says of shards and suspects.
+func learn(h *snapshot.Holder, trackers map[string]*health.Tracker, watch *poison.Watch) {
+	if taken, reports, ok := h.Health(); ok {
+		for _, t := range trackers {
+			t.Report(taken, reports)
+		}
+	}
+	for _, x := range h.Suspects() {
+		watch.Hold(x.Tenant, x.Until)
+	}
 }
