@@ -31,6 +31,7 @@ import (
 const timeout = 28500 * time.Millisecond
 
 func main() {
+	first.CollectLater()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	gateway, err := frontDoor(log)
 	if err != nil {
