@@ -19,7 +19,7 @@ func TestDisagreementLogsNoTenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, req := range []*routing.Request{
-		{Path: "/tenants/secret-globex/orders"},
+		{Path: "/tenants/secret-globex/orders", Header: http.Header{}},
 		{Path: "/orders", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"tenant_id":"secret-globex"}`)},
 	} {
 		var log bytes.Buffer
