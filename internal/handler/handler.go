@@ -5,6 +5,7 @@ package handler
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -46,10 +47,10 @@ func identify(ctx context.Context, source identity.Source, e *awsevent.Event, lo
 	caller, err := source.Caller(ctx, e)
 	switch {
 	case errors.Is(err, routing.ErrToken):
-		log.Warn("caller refused", "err", err)
+		log.Warn("caller refused", "requestId", requestID(&e.Request), "err", err)
 		return identity.Caller{}, routing.Problem(http.StatusUnauthorized, "a verified token that names one tenant is needed")
 	case err != nil:
-		log.Error("caller could not be judged", "err", err)
+		log.Error("caller could not be judged", "requestId", requestID(&e.Request), "err", err)
 		return identity.Caller{}, routing.Problem(http.StatusServiceUnavailable, "callers cannot be verified at the moment; nothing was done")
 	}
 	return caller, nil
@@ -59,18 +60,27 @@ func identify(ctx context.Context, source identity.Source, e *awsevent.Event, lo
 func agree(a identity.Agreement, caller identity.Caller, req *routing.Request, log *slog.Logger) *routing.Response {
 	if err := a.Check(caller.Tenant, req); err != nil {
 		// By its hash, since whether operators may read the id is the fleet's to say, which nobody told this package.
-		log.Warn("request refused", "tenantHash", names.Tenant(caller.Tenant), "err", err)
+		log.Warn("request refused", "requestId", requestID(req), "tenantHash", names.Tenant(caller.Tenant), "err", err)
 		return routing.Problem(http.StatusForbidden, "path or body names another tenant than the token")
 	}
 	return nil
 }
 
-// named gives a refusal the request's id, where there is a valid one, as the engine does.
+// named gives a refusal the request's id, as the engine does.
 func named(refusal *routing.Response, req *routing.Request) *routing.Response {
-	if id := routing.RequestID(req.Header); id != "" {
-		refusal.Header[routing.HeaderRequestID] = []string{id}
-	}
+	refusal.Header[routing.HeaderRequestID] = []string{requestID(req)}
 	return refusal
+}
+
+// requestID is the id of a request that is refused here: the client's own or, where there is no valid one, one that
+// req has from now on.
+func requestID(req *routing.Request) string {
+	id := routing.RequestID(req.Header)
+	if id == "" {
+		id = rand.Text()
+		req.Header[routing.HeaderRequestID] = []string{id}
+	}
+	return id
 }
 
 // format writes an answer as the sender of the event wants it. One that is larger than the sender takes would be

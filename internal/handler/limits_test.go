@@ -1,10 +1,13 @@
 package handler
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"cellwall.dev/cellwall/internal/dircache"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
+	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
 )
 
@@ -162,7 +166,7 @@ func TestRefusalsInTheSendersShape(t *testing.T) {
 }
 
 // TestRequestIDs: a request is known by the client's id, or else by the sender's, also where it is refused; the local
-// router, which has no sender, makes none up for a refusal.
+// router, which has no sender, makes one up, for the log and the client.
 func TestRequestIDs(t *testing.T) {
 	for given, want := range map[string]string{"r-1": "r-1", "": "sender's", "no id": "sender's"} {
 		for _, sender := range awseventtest.Senders() {
@@ -198,10 +202,22 @@ func TestRequestIDs(t *testing.T) {
 			}
 		}
 	}
-	server := listen(t, served(echo), tokens{})
-	for given, want := range map[string]string{"r-1": "r-1", "no id": ""} {
-		if status, header, _ := ask(t, "GET", server.URL, nil, "X-Request-Id", given); status != 401 || header.Get("X-Request-Id") != want {
-			t.Errorf("%q: %d with id %q", given, status, header.Get("X-Request-Id"))
+	var log bytes.Buffer
+	server := httptest.NewServer(NewHTTP(HTTPConfig{Router: served(echo), Identity: identity.NewVerified(tokens{}), Log: slog.New(slog.NewTextHandler(&log, nil))}))
+	defer server.Close()
+	made := map[string]bool{}
+	for _, given := range []string{"r-1", "no id", ""} {
+		status, header, _ := ask(t, "GET", server.URL, nil, "X-Request-Id", given)
+		id := header.Get("X-Request-Id")
+		if status != 401 || routing.RequestID(header) == "" || given == "r-1" && id != given || made[id] {
+			t.Errorf("%q: %d with id %q", given, status, id)
+		}
+		made[id] = true
+	}
+	server.Close() // nothing is logged from here on
+	for id := range made {
+		if !strings.Contains(log.String(), "requestId="+id) {
+			t.Errorf("the log does not tell of %q: %s", id, &log)
 		}
 	}
 }
