@@ -109,6 +109,15 @@ func program() string {
 	return "cellwall"
 }
 
+// command is what to type for a command of local words, for the state directory in use.
+func (l *local) command(words ...string) string {
+	all := program() + " local " + strings.Join(words, " ")
+	if l.stateDir != defaultStateDir {
+		all += " --state-dir " + quote(l.stateDir)
+	}
+	return all
+}
+
 func (a *app) json(value any) error {
 	if err := json.NewEncoder(a.out).Encode(value); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
@@ -173,15 +182,25 @@ func localBreak(l *local) *cobra.Command {
 	var long time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "break SHARD",
+		Use:   "break CELL/SHARD",
 		Short: "Kill a shard's process and keep it down for a while",
-		Args:  exactly(1),
+		Long: `Kill a shard's process and keep it down for a while. The shard is named by its id or its number, and without
+the cell where that is clear: eu-1/7, eu-1/s07 and s07 are one.`,
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, r, err := l.find()
 			if err != nil {
 				return err
 			}
-			b, err := r.Break(cmd.Context(), args[0], long)
+			processes, err := r.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			shard, err := localcell.ShardName(shardNames(processes), args[0])
+			if err != nil {
+				return usagef("%w", err)
+			}
+			b, err := r.Break(cmd.Context(), shard, long)
 			if err != nil {
 				return localError(err)
 			}

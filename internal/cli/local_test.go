@@ -71,8 +71,8 @@ func TestLocalWrongUse(t *testing.T) {
 		{"accepts 1 arg", []string{"poison"}},
 		{"argument 1 is empty", []string{"poison", ""}},
 		{"--cells and --cell", []string{"up", "--worker", "worker", "--cells", "1", "--cell", "eu-1"}},
-		{"9 cells: want 1 to", []string{"up", "--worker", "worker", "--cells", "9"}},
-		{"0 cells: want 1 to", []string{"up", "--worker", "worker", "--cells", "0"}},
+		{"9 cells: want 1 to 2,", []string{"up", "--worker", "worker", "--cells", "9"}},
+		{"0 cells: want 1 to 2,", []string{"up", "--worker", "worker", "--cells", "0"}},
 		{"invalid argument", []string{"break", "s01", "--for", "long"}},
 	} {
 		code, out, errs := runLocal(t, test.args...)

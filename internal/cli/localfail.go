@@ -108,7 +108,7 @@ Exit status 0, too, when it is broken so already.`,
 			if !changed {
 				was = ", as it was already"
 			}
-			_, err = fmt.Fprintf(l.out, "%s fails by %s%s; heal it with %s local heal %s\n", name, f.How, was, program(), strings.Join(args, " "))
+			_, err = fmt.Fprintf(l.out, "%s fails by %s%s; heal it with %s\n", name, f.How, was, l.command(append([]string{"heal"}, args...)...))
 			return err
 		},
 	}
@@ -224,8 +224,8 @@ Exit status 0, too, when the tenant is poisonous already, 2 when the directory d
 					Changed bool   `json:"changed"`
 				}{args[0], entry.Cell, changed})
 			}
-			_, err = fmt.Fprintf(l.out, "each request of tenant %q kills the worker of cell %s that is to serve it; heal it with %s local heal tenant %s\n",
-				args[0], entry.Cell, program(), quote(args[0]))
+			_, err = fmt.Fprintf(l.out, "each request of tenant %q kills the worker of cell %s that is to serve it; heal it with %s\n",
+				args[0], entry.Cell, l.command("heal", "tenant", quote(args[0])))
 			return err
 		},
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -71,27 +69,21 @@ are idempotent), or when a tenant was fully down, with or without --break.`,
 			if err != nil {
 				return err
 			}
+			if broken != "" {
+				processes, err := r.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if broken, err = localcell.ShardName(shardNames(processes), broken); err != nil {
+					return usagef("--break: %w", err)
+				}
+			}
 			config, err := d.Traffic(cmd.Context(), r, tenants, broken)
 			if errors.Is(err, localcell.ErrTenants) {
 				return hint(usagef("--tenants: %w", err), "ask for fewer, for 0 (all), or give local up a --tenants file with more")
 			}
 			if err != nil {
 				return stateError(err)
-			}
-			processes, err := r.Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if broken != "" {
-				var shards []string
-				for _, p := range processes {
-					if p.Address != "" {
-						shards = append(shards, p.Name)
-					}
-				}
-				if !slices.Contains(shards, broken) {
-					return usagef("--break %s: no such shard in cell %s; want one of %s", broken, r.Cell, strings.Join(shards, ", "))
-				}
 			}
 			config.Rounds, config.Concurrency, config.Rate, config.Limit = rounds, concurrency, rate, limit
 			config.Progress = func(phase string, done, of int) { fmt.Fprintf(l.err, "%s: %d of %d\n", phase, done, of) }
@@ -119,7 +111,7 @@ are idempotent), or when a tenant was fully down, with or without --break.`,
 	intVar(cmd.Flags(), &concurrency, "concurrency", 16, "tenants served at once; with --rps requests under way at most, 512 by default")
 	floatVar(cmd.Flags(), &rate, "rate", 0, "turns a second (0: each as soon as one before has ended)")
 	cmd.Flags().DurationVar(&limit, "limit", time.Minute, "time after which no further turn begins")
-	cmd.Flags().StringVar(&broken, "break", "", "shard to break half-way")
+	cmd.Flags().StringVar(&broken, "break", "", "shard to break half-way, as CELL/SHARD or SHARD")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -111,15 +111,13 @@ func (c *child) run(ctx context.Context) {
 
 // waitForTurn waits out a hold or a back-off. It returns false when ctx has ended.
 func (c *child) waitForTurn(ctx context.Context) bool {
-	backoffOver := time.Now()
-	c.mu.Lock()
-	if c.deaths > 0 {
-		backoffOver = backoffOver.Add(backoff(c.deaths))
-	}
-	c.mu.Unlock()
+	begun := time.Now()
 	for {
 		c.mu.Lock()
-		wait := time.Until(backoffOver)
+		wait := time.Duration(0)
+		if c.deaths > 0 { // restart forgets them
+			wait = time.Until(begun.Add(backoff(c.deaths)))
+		}
 		switch {
 		case c.killed:
 			wait, c.state = maxBackoff, childHeld // whoever heals it wakes it
@@ -299,10 +297,11 @@ func (c *child) strike() error {
 	return victim.Kill()
 }
 
-// restart asks the process to end and has it start again at once, by what command says then. It returns
-// when the old one has ended.
+// restart asks the process to end and has it start again at once, without a record, by what command says then. It
+// returns when the old one has ended. One that waits out a back-off waits no longer.
 func (c *child) restart(ctx context.Context) error {
 	c.mu.Lock()
+	c.deaths = 0 // of what is no more
 	process, exited, kill := c.process, c.exited, c.kill
 	if exited != nil {
 		c.anew, c.state = true, childStarting

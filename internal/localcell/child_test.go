@@ -88,6 +88,32 @@ func TestAChildThatCannotBeStartedIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestRestartEndsABackoff: what was healed of what it died of comes back at once, and is not said to start no more.
+func TestRestartEndsABackoff(t *testing.T) {
+	c, dir, _ := startChild(t, `echo started >> starts; test -e ready && exec sleep 60; exit 3`)
+	eventually(t, "a long back-off", func() bool {
+		_, deaths, _ := c.progress()
+		return deaths > startDeaths && c.status().State == string(childWaiting)
+	})
+	before := c.status().Starts
+	if err := os.WriteFile(filepath.Join(dir, "ready"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, deaths, _ := c.progress(); deaths != 0 {
+		t.Errorf("%d deaths are remembered", deaths)
+	}
+	s := &supervisor{}
+	if err := s.awaitReady(t.Context(), []*child{c}); err != nil {
+		t.Error(err)
+	}
+	if after := c.status().Starts; after != before+1 {
+		t.Errorf("started %d times", after-before)
+	}
+}
+
 func TestHoldKillsAndReleaseStartsAtOnce(t *testing.T) {
 	c, _, _ := startChild(t, `touch ready; exec sleep 60`)
 	eventually(t, "ready", c.is(childReady))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"cellwall.dev/cellwall/internal/localcell/issuer"
@@ -101,7 +102,7 @@ func (s *supervisor) shard(name string) (*child, error) {
 	for _, d := range s.doors {
 		names = append(names, d.name)
 	}
-	return nil, fmt.Errorf("%w %q in this cell: want one of %q", errNoShard, name, names)
+	return nil, fmt.Errorf("%w %q in this cell: want one of %s", errNoShard, name, strings.Join(names, ", "))
 }
 
 // answer turns a function into a handler of JSON.

@@ -155,7 +155,7 @@ func (s *supervisor) faulty(name string) (*child, *door, error) {
 			return c, nil, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%w %q that fails on purpose: want one of %q", errNoProcess, name, s.failing())
+	return nil, nil, fmt.Errorf("%w %q that fails on purpose: want one of %s", errNoProcess, name, strings.Join(s.failing(), ", "))
 }
 
 // mayFail says whether a process other than a shard's fails on purpose.

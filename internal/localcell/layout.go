@@ -28,8 +28,12 @@ func (p Plan) Alone() Layout { return Layout{Cells: []Plan{p}} }
 // door before them.
 func NewLayout(f *fleet.Fleet, n int, worker string) (Layout, error) {
 	l := Layout{FrontDoor: true}
+	fit := 0
 	for _, c := range f.Cells {
-		if c.Tenants == "internal" || len(l.Cells) == n {
+		if c.Tenants == "internal" {
+			continue
+		}
+		if fit++; fit > n {
 			continue
 		}
 		p, err := NewPlan(f, c.Name, worker)
@@ -38,8 +42,8 @@ func NewLayout(f *fleet.Fleet, n int, worker string) (Layout, error) {
 		}
 		l.Cells = append(l.Cells, p)
 	}
-	if n < 1 || len(l.Cells) < n {
-		return Layout{}, fmt.Errorf("%d cells: want 1 to %d, as many as the fleet has that are not for internal tenants only", n, len(l.Cells))
+	if n < 1 || fit < n {
+		return Layout{}, fmt.Errorf("%d cells: want 1 to %d, as many as the fleet has that are not for internal tenants only", n, fit)
 	}
 	return l, nil
 }

@@ -306,7 +306,7 @@ func (s *supervisor) awaitReady(ctx context.Context, processes []*child) error {
 		var last error
 		waiting = slices.DeleteFunc(waiting, func(c *child) bool {
 			ready, deaths, err := c.progress()
-			if deaths >= startDeaths {
+			if !ready && deaths >= startDeaths {
 				last = fmt.Errorf("%s does not start: %w; %s", c.name, err, s.dir.logEnd(c.name))
 			}
 			return ready

@@ -79,6 +79,9 @@ func TestTwoCellsThatHurt(t *testing.T) {
 	}{
 		{"may be any of eu-1/s07, us-1/s07", []string{"fail", "shard", "7", "--how", "kill"}},
 		{"no such shard", []string{"fail", "shard", "eu-1/99", "--how", "kill"}},
+		{"may be any of eu-1/s07, us-1/s07", []string{"break", "s07"}},
+		{"no such shard", []string{"break", "eu-1/99"}},
+		{"--break: \"7\" may be any of", []string{"traffic", "--break", "7"}},
 		{"which shard", []string{"fail", "shard", "--how", "kill"}},
 		{"which cell's keeper", []string{"fail", "keeper", "--how", "kill"}},
 		{"want shard CELL/SHARD", []string{"heal", "router"}},
@@ -96,7 +99,7 @@ func TestTwoCellsThatHurt(t *testing.T) {
 	for i, how := range []string{"kill", "hang", "slow", "throttle", "errors"} {
 		shard := fmt.Sprintf("eu-1/s%02d", 2*i+1)
 		args := []string{"fail", "shard", fmt.Sprintf("eu-1/%d", 2*i+1), "--how", how}
-		if out := c.must(args...); !strings.Contains(out, shard+" fails by "+how) {
+		if out := c.must(args...); !strings.Contains(out, shard+" fails by "+how) || !strings.Contains(out, " --state-dir "+c.state) {
 			t.Errorf("fail: %s", out)
 		}
 		if out := c.must(args...); !strings.Contains(out, "as it was already") { // the same again is no error
