@@ -2,6 +2,7 @@ package localcell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -35,6 +36,7 @@ type Counters struct {
 type ShardCounter struct {
 	Attempts int64 `json:"attempts"`
 	Failures int64 `json:"failures"` // no answer, or 500, 502, 503, 504
+	TimedOut int64 `json:"timedOut"` // of them, no answer in the time of an attempt
 }
 
 // counting collects Counters.
@@ -61,6 +63,9 @@ func (c *counting) observe(o routing.Outcome) {
 		shard.Attempts++
 		if unusable(a) {
 			shard.Failures++
+		}
+		if errors.Is(a.Err, context.DeadlineExceeded) {
+			shard.TimedOut++
 		}
 		c.c.Shards[a.Shard] = shard
 	}

@@ -1,6 +1,7 @@
 package localcell
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -200,7 +201,7 @@ func TestCounting(t *testing.T) {
 	for _, o := range []routing.Outcome{
 		{Tenant: "a", Attempts: []routing.Attempt{ok("s01")}},
 		{Tenant: "a", Fallbacks: 1, Attempts: []routing.Attempt{gone("s01"), ok("s02")}},
-		{Tenant: "b", Fallbacks: 1, Attempts: []routing.Attempt{{Shard: "s01", Status: 503}, gone("s02")}},
+		{Tenant: "b", Fallbacks: 1, Attempts: []routing.Attempt{{Shard: "s01", Status: 503}, {Shard: "s02", Err: fmt.Errorf("late: %w", context.DeadlineExceeded)}}},
 		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 404}}}, // an answer
 		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 500}}},
 		{Tenant: "c"},
@@ -209,7 +210,7 @@ func TestCounting(t *testing.T) {
 	}
 	want := Counters{
 		Requests: 6, Refused: 1, Failures: 2, Fallbacks: 2,
-		Shards:   map[string]ShardCounter{"s01": {3, 2}, "s02": {4, 2}},
+		Shards:   map[string]ShardCounter{"s01": {3, 2, 0}, "s02": {4, 2, 1}},
 		FellBack: map[string]int64{"a": 1, "b": 1},
 		Suspects: map[string]int64{"b": 2},
 	}
