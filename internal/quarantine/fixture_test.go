@@ -54,10 +54,16 @@ func (f *fuse) burn(do func() error) error {
 type counted struct {
 	directory.Home
 	*fuse
-	keys map[directory.Key]bool // that were written
+	keys      map[directory.Key]bool // that were written
+	meanwhile func(write int)        // done before each write, but for those that it makes itself
 }
 
 func (c *counted) Write(ctx context.Context, b directory.Batch) error {
+	if do := c.meanwhile; do != nil {
+		c.meanwhile = nil
+		do(c.writes + 1)
+		c.meanwhile = do
+	}
 	return c.burn(func() error {
 		c.mu.Lock()
 		for _, o := range b.Ops {
@@ -84,7 +90,7 @@ func (c *countedHolder) Release(ctx context.Context, cell, shard string, h direc
 func newWorld(t *testing.T, tenants ...string) *world {
 	t.Helper()
 	f := &fuse{}
-	w := &world{t: t, now: begin, home: &counted{directory.NewMemory(), f, nil}, holder: &countedHolder{directory.NewMemoryHolder(), f}}
+	w := &world{t: t, now: begin, home: &counted{Home: directory.NewMemory(), fuse: f}, holder: &countedHolder{directory.NewMemoryHolder(), f}}
 	w.home.keys = map[directory.Key]bool{}
 	d := directorytest.Fill(t, w.home)
 	w.res = directory.NewResidence(d, w.holder, func(context.Context, string, string) ([]byte, error) {

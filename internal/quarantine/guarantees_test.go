@@ -144,6 +144,67 @@ func TestPinnedOnce(t *testing.T) {
 		t.Errorf("entry %+v", e)
 	}
 	w.whole("acme")
+	// Another keeper comes between, at each write: it takes the same verdict, and one on another tenant.
+	for at := 1; at <= 6; at++ { // or the first of the directory's after that
+		w := newWorld(t, "acme", "zeta")
+		w.home.writes = 0
+		came := false
+		w.home.meanwhile = func(write int) {
+			if write >= at && !came {
+				came = true
+				w.take(w.firmly("acme"), w.firmly("zeta"))
+			}
+		}
+		w.take(w.firmly("acme"))
+		w.home.meanwhile = nil
+		if o := w.run(); o.Quarantined != 2 || o.Suspects != 2 || w.entry("acme").Epoch != 3 || w.entry("zeta").Epoch != 3 {
+			t.Errorf("with another keeper at write %d: %+v", at, o)
+		}
+		all, err := Standings(t.Context(), w.res, "eu-1", w.now)
+		if err != nil || len(all) != 2 || all[0].Tenant != "acme" || !slices.Equal(all[0].Shards, []string{"s07", "s08"}) || all[1].Tenant != "zeta" || !all[1].Until.Equal(w.now.Add(firstHold)) {
+			t.Errorf("with another keeper at write %d: %+v, %v", at, all, err)
+		}
+	}
+}
+
+// TestIntentOnce: a keeper that noted the intent and went away leaves it to the next one, who notes no second.
+func TestIntentOnce(t *testing.T) {
+	w := newWorld(t, "acme")
+	w.home.writes = 0
+	w.home.meanwhile = func(write int) {
+		if write == 2 { // the first one's intent, when the other's stands already
+			w.now = w.now.Add(time.Second) // so that the two intents are not one
+			w.home.after, w.home.early = w.home.writes+2, true
+			if _, err := w.keeper("s07", "s08").Take(t.Context(), []Verdict{w.firmly("acme")}); err == nil {
+				t.Error("it did not go away")
+			}
+			w.home.after = 0
+		}
+	}
+	w.take(w.firmly("acme"))
+	w.home.meanwhile = nil
+	s, err := w.keeper().read(t.Context())
+	if err != nil || len(s.Pins) != 1 {
+		t.Errorf("pins %+v, %v", s.Pins, err)
+	}
+	if o := w.run(); o.Quarantined != 1 || w.entry("acme").Epoch != 3 {
+		t.Errorf("%+v", o)
+	}
+	w.whole("acme")
+}
+
+// TestEmptiest: tenants are spread over a quarantine that has more shards than one needs.
+func TestEmptiest(t *testing.T) {
+	w := newWorld(t, "acme", "zeta")
+	q := w.keeper("s06", "s07", "s08", "s99")
+	for _, c := range []struct {
+		tenant string
+		pins   []string
+	}{{"acme", []string{"s06", "s07"}}, {"zeta", []string{"s08", "s06"}}} {
+		if _, err := q.Take(t.Context(), []Verdict{w.firmly(c.tenant)}); err != nil || !slices.Equal(w.entry(c.tenant).Pins, c.pins) {
+			t.Errorf("%s is pinned to %v, %v; want %v", c.tenant, w.entry(c.tenant).Pins, err, c.pins)
+		}
+	}
 }
 
 // TestCrash stops the keeper at every one of its writes, before it and after, and lets another go on; in the second
@@ -384,9 +445,9 @@ func TestBounded(t *testing.T) {
 
 func TestSuspectsAlone(t *testing.T) {
 	w := newWorld(t, "acme")
-	for range 3 {
+	for i := range 3 {
 		o, err := w.keeper().Take(t.Context(), []Verdict{w.firmly("acme")})
-		if err != nil || o.Suspects != 1 || o.Quarantined != 0 {
+		if err != nil || o.Suspects != 1 || o.Quarantined != 0 || len(o.Events) != max(0, 1-i) {
 			t.Fatalf("%+v, %v", o, err)
 		}
 	}
