@@ -19,6 +19,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
 	"cellwall.dev/cellwall/internal/adapter/kmsseal"
 	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/handler/handlertest"
 	"cellwall.dev/cellwall/internal/snapshot"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
@@ -103,7 +104,7 @@ func (w *world) servesBySnapshot(t *testing.T) {
 	}
 	defer change(t, nil)
 	claims := map[string]string{w.fleet.Auth.Claim: "acme"}
-	get := event(t, "GET", "/orders/1", "", "Bearer x", claims)
+	get := event(t, "GET", "/orders/1", "", handlertest.Bearer(`{"`+w.fleet.Auth.Claim+`":"acme"}`), claims)
 	gone := map[string]string{"CELLWALL_DIRECTORY": "orders-not-there", "CELLWALL_KEY_SECRET": "not/there"}
 
 	change(t, gone)

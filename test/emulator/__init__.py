@@ -10,6 +10,7 @@ mended here, one module a matter; each module's docstring says which lie it mend
     queues           event source mappings deliver as Lambda's pollers do
     dynamodb         conditional writes are atomic; tables may be named by ARN
     buckets          bucket policies are kept, not judged
+    trail            CloudTrail has seen nothing
     accounts         clients and credentials of any account, through assume-role
     guardian         nothing outlives the test that started it
 

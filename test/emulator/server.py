@@ -55,7 +55,7 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    from . import buckets, dynamodb, functions, guardian, queues, resources  # noqa: F401  (resources registers its handlers)
+    from . import buckets, dynamodb, functions, guardian, queues, resources, trail  # noqa: F401  (resources registers its handlers)
     from .accounts import Accounts
     from .cloudformation.service import Service
     from .dynamodb import DynamoDb
@@ -75,6 +75,7 @@ def main() -> None:
     functions.install(running)
     queues.install()
     buckets.install()
+    trail.install()
     dynamodb.install()
     Service.accounts = accounts
     moto.cloudformation.urls.url_paths = {"{0}/$": Service.dispatch}
