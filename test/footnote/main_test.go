@@ -107,7 +107,7 @@ func newCell(t testing.TB, tenants int, args ...string) *cell {
 		t.Fatal(err)
 	}
 	c := &cell{TB: t, dir: d}
-	up := append([]string{"local", "up", "--fleet", "testdata/fleet.yaml", "--state-dir", state, "--tenants", file}, args...)
+	up := append([]string{"local", "up", "--fleet", c.fleet(folder), "--state-dir", state, "--tenants", file}, args...)
 	if out, err := exec.Command(filepath.Join(bin, "cellwall"), up...).CombinedOutput(); err != nil {
 		t.Fatalf("local up: %v\n%s", err, out)
 	}
@@ -133,6 +133,20 @@ func newCell(t testing.TB, tenants int, args ...string) *cell {
 		t.Fatalf("%d tenants, keyed: %t", len(c.all), c.load.Keyed)
 	}
 	return c
+}
+
+// fleet is the file of the fleet. In the long form an attempt has twice the time, for a machine on which raced
+// processes, their store among them, have to wait for a processor or the disk.
+func (c *cell) fleet(folder string) string {
+	c.Helper()
+	text, err := os.ReadFile("testdata/fleet.yaml")
+	c.must(err)
+	if *soak > 0 {
+		text = bytes.Replace(text, []byte("attemptTimeout: 2s"), []byte("attemptTimeout: 4s"), 1)
+	}
+	path := filepath.Join(folder, "fleet.yaml")
+	c.must(os.WriteFile(path, text, 0o600))
+	return path
 }
 
 func (c *cell) must(err error) {

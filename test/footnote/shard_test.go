@@ -84,7 +84,7 @@ func (c *cell) badShard(shard, how string) {
 		c.Error("nobody met the bad shard: the test shows nothing")
 	}
 	if late > 0 { // a machine that has too much to do, and says nothing of the promise
-		c.Logf("%d attempts at other shards got no answer within 2 s", late)
+		c.Logf("%d attempts at other shards ran out of time", late)
 		return
 	}
 	for tenant, n := range after.FellBack {
