@@ -89,6 +89,9 @@ func (t *Transport) send(ctx context.Context, call routing.Call, req *routing.Re
 		resp.Body.Close() // it is the connection, whose reading no context ends
 		return nil, errors.New("it switched to another protocol, which nobody asked for")
 	}
+	if err := balancerError(resp); err != nil {
+		return nil, err
+	}
 	withoutHost(resp.Header, r.URL.Hostname())
 	return &routing.Response{Status: resp.StatusCode, Header: resp.Header, Stream: resp.Body}, nil
 }
@@ -143,7 +146,8 @@ var idempotencyKeys = []string{"Idempotency-Key", "X-Idempotency-Key"}
 var identity = []string{"identity"}
 
 // body is a request's body. An empty one of a method that usually has one must be the one that net/http
-// knows, or it would send the length as unknown.
+// knows, or it would send the length as unknown. It is no *bytes.Reader, which net/http could rewind, and unwraps to
+// one, which it sends with the head at once and copies without a buffer.
 func body(req *routing.Request) io.Reader {
 	if len(req.Body) == 0 {
 		switch req.Method {
@@ -151,10 +155,5 @@ func body(req *routing.Request) io.Reader {
 			return http.NoBody
 		}
 	}
-	return once{bytes.NewReader(req.Body)}
+	return io.NopCloser(bytes.NewReader(req.Body))
 }
-
-// once is a body that net/http cannot rewind.
-type once struct{ io.Reader }
-
-func (once) Close() error { return nil }
