@@ -72,7 +72,7 @@ func TestWholeLength(t *testing.T) {
 }
 
 // startWorkers serves so many shards in this process.
-func startWorkers(t *testing.T, n int) []string {
+func startWorkers(t testing.TB, n int) []string {
 	t.Helper()
 	all, err := listen(n)
 	if err != nil {
