@@ -26,13 +26,22 @@ func (a *app) untilInterrupted(ctx context.Context, run func() error) error {
 	go func() { done <- run() }()
 	select {
 	case err := <-done:
-		return err
+		return bySignal(ctx, err)
 	case <-ctx.Done():
 	}
 	if a.watching.Load() {
-		return <-done
+		return bySignal(ctx, <-done)
 	}
 	return context.Cause(ctx)
+}
+
+// bySignal is the error of a command that failed for no other reason than that a signal has ended ctx.
+func bySignal(ctx context.Context, err error) error {
+	signal, ended := errors.AsType[Interrupted](context.Cause(ctx))
+	if _, said := errors.AsType[Interrupted](err); !ended || said || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", signal, err)
 }
 
 // statusOf is the exit status that an error stands for.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -69,6 +70,39 @@ func TestInterruptWaitsForWhatWatches(t *testing.T) {
 	})
 	if !tidy || err == nil || err.Error() != "tidied up" {
 		t.Errorf("tidied up: %t, %v", tidy, err)
+	}
+}
+
+// TestInterruptIsTheReason: what failed because its context had ended tells the signal, and nothing else does.
+func TestInterruptIsTheReason(t *testing.T) {
+	for _, test := range []struct {
+		fails error
+		want  int
+	}{
+		{fmt.Errorf("enrol tenants: %w", context.Canceled), 130},
+		{foundf("%w", context.Canceled), 130},
+		{Interrupted(syscall.SIGINT), 130},
+		{errors.New("the disk is full"), ExitFailed},
+		{foundf("refused"), ExitFound},
+		{nil, ExitDone},
+	} {
+		a := &app{}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := a.untilInterrupted(ctx, func() error {
+			a.watches() // others are given up
+			cancel(Interrupted(syscall.SIGINT))
+			return test.fails
+		})
+		switch {
+		case (err == nil) != (test.fails == nil), !errors.Is(err, test.fails):
+			t.Errorf("%v became %v", test.fails, err)
+		case err != nil && statusOf(err) != test.want:
+			t.Errorf("%v: status %d, want %d", err, statusOf(err), test.want)
+		}
+	}
+	a := &app{}
+	if err := a.untilInterrupted(t.Context(), func() error { return context.Canceled }); err != context.Canceled {
+		t.Errorf("without a signal: %v", err)
 	}
 }
 
