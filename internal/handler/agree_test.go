@@ -23,7 +23,7 @@ func TestDisagreementLogsNoTenant(t *testing.T) {
 		{Path: "/orders", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"tenant_id":"secret-globex"}`)},
 	} {
 		var log bytes.Buffer
-		refusal := agree(agreement, identity.Caller{Tenant: "secret-acme"}, req, slog.New(slog.NewJSONHandler(&log, nil)))
+		refusal := agree(agreement, identity.Caller{Tenant: "secret-acme"}, req, "r-1", slog.New(slog.NewJSONHandler(&log, nil)))
 		if refusal == nil || refusal.Status != 403 || strings.Contains(string(refusal.Body), "secret") {
 			t.Errorf("%s: %+v", req.Path, refusal)
 		}

@@ -30,7 +30,7 @@ type Gateway struct {
 type GatewayConfig struct {
 	Router    Router
 	Identity  identity.Source
-	Agreement identity.Agreement // with what path and body say; the zero value asks nothing of them
+	Agreement identity.Agreement // with what path and body say, once the Router lets the request in; the zero value asks nothing of them
 	Log       *slog.Logger       // tells operators why a request was refused
 
 	// Stream says that this function's URLs have the invoke mode RESPONSE_STREAM. The events do not tell, and in
@@ -96,12 +96,10 @@ func (g *Gateway) serve(ctx context.Context, payload []byte) (e *awsevent.Event,
 		e.Request.Header[routing.HeaderRequestID] = []string{e.RequestID}
 	}
 	caller, refusal := identify(ctx, g.identity, e, g.log)
-	if refusal == nil {
-		refusal = agree(g.agreement, caller, &e.Request, g.log)
-	}
 	if refusal != nil {
 		return e, named(refusal, &e.Request)
 	}
+	e.Request.Complete = func(id string) *routing.Response { return agree(g.agreement, caller, &e.Request, id, g.log) }
 	e.Request.Stream = g.stream && e.Kind == awsevent.FunctionURL
 	if e.Request.FrontDoor = caller.FrontDoor; caller.FrontDoor {
 		throughFrontDoor(e.Request.Header)

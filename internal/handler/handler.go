@@ -21,7 +21,8 @@ import (
 
 // Router answers a tenant's request. *routing.Engine is one.
 type Router interface {
-	// Serve answers for a tenant whose id comes from a verified token, "" when there was none.
+	// Serve answers for a tenant whose id comes from a verified token, "" when there was none. It calls req.Complete
+	// before it looks at the body.
 	Serve(ctx context.Context, tenant string, req *routing.Request) *routing.Response
 }
 
@@ -57,10 +58,10 @@ func identify(ctx context.Context, source identity.Source, e *awsevent.Event, lo
 }
 
 // agree answers a request whose path or body names another tenant than the caller; nil for any other.
-func agree(a identity.Agreement, caller identity.Caller, req *routing.Request, log *slog.Logger) *routing.Response {
+func agree(a identity.Agreement, caller identity.Caller, req *routing.Request, id string, log *slog.Logger) *routing.Response {
 	if err := a.Check(caller.Tenant, req); err != nil {
 		// By its hash, since whether operators may read the id is the fleet's to say, which nobody told this package.
-		log.Warn("request refused", "requestId", requestID(req), "tenantHash", names.Tenant(caller.Tenant), "err", err)
+		log.Warn("request refused", "requestId", id, "tenantHash", names.Tenant(caller.Tenant), "err", err)
 		return routing.Problem(http.StatusForbidden, "path or body names another tenant than the token")
 	}
 	return nil

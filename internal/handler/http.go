@@ -22,7 +22,7 @@ type HTTP struct{ config HTTPConfig }
 type HTTPConfig struct {
 	Router    Router
 	Identity  identity.Source    // asked with the request's head alone, before a body is read
-	Agreement identity.Agreement // with what path and body say; the zero value asks nothing of them
+	Agreement identity.Agreement // with what path and body say, once the Router lets the request in; the zero value asks nothing of them
 	Log       *slog.Logger       // tells operators why a request was refused
 
 	// Stream passes answers on while they are being made. What breaks off then breaks off for the client, too,
@@ -93,14 +93,14 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) (resp *routing.Resp
 		Method: r.Method, Path: sentPath(r.URL), RawQuery: r.URL.RawQuery, Header: header, Stream: h.config.Stream,
 	}}
 	caller, refusal := identify(r.Context(), h.config.Identity, e, h.config.Log)
-	if refusal == nil {
-		e.Request.Body, refusal = readBody(w, r)
-	}
-	if refusal == nil {
-		refusal = agree(h.config.Agreement, caller, &e.Request, h.config.Log)
-	}
 	if refusal != nil {
 		return named(refusal, &e.Request)
+	}
+	e.Request.Complete = func(id string) (refusal *routing.Response) {
+		if e.Request.Body, refusal = readBody(w, r); refusal != nil {
+			return refusal
+		}
+		return agree(h.config.Agreement, caller, &e.Request, id, h.config.Log)
 	}
 	if e.Request.FrontDoor = caller.FrontDoor; !caller.FrontDoor { // which says for whom it asks
 		fromPeer(header, r)

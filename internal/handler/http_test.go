@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/routing"
@@ -99,6 +100,30 @@ func TestHTTPRefuses(t *testing.T) {
 	if status, _, _ := ask(t, "PUT", server.URL+"/", large, "Authorization", "Bearer acme"); status != 413 {
 		t.Errorf("large body: answered %d", status)
 	}
+}
+
+// TestHTTPRefusesBeforeTheBody: who is over a limit is told so by the head of the request, whose body the router does
+// not wait for.
+func TestHTTPRefusesBeforeTheBody(t *testing.T) {
+	server := listen(t, over{}, tokens{})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "PUT / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\nContent-Length: %d\r\n\r\n", routing.MaxBody)
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // of which nobody sends a byte
+	head := make([]byte, len("HTTP/1.1 429 "))
+	if _, err := io.ReadFull(conn, head); err != nil || string(head) != "HTTP/1.1 429 " {
+		t.Errorf("answered %q, %v", head, err)
+	}
+}
+
+// over is a Router by whose limits nobody is let in.
+type over struct{}
+
+func (over) Serve(context.Context, string, *routing.Request) *routing.Response {
+	return routing.Problem(http.StatusTooManyRequests, "too much")
 }
 
 func TestHTTPPanicNamesNothing(t *testing.T) {

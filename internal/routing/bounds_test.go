@@ -87,7 +87,10 @@ func TestLimitsComeFirst(t *testing.T) {
 			} else {
 				var resp *Response
 				for range 70 { // who is refused holds nothing
-					resp = e.Serve(t.Context(), "acme", &Request{Method: test.method, Path: "/x"})
+					resp = e.Serve(t.Context(), "acme", &Request{Method: test.method, Path: "/x", Complete: func(string) *Response {
+						t.Error("the body of a request over a limit is read")
+						return nil
+					}})
 					wantProblem(t, resp, test.status)
 				}
 				seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))

@@ -24,7 +24,7 @@ type Config struct {
 	Keys       directory.Keys       // asked once for each topology that computes a subset
 	Routes     []Route              // the first that matches wins
 	Transports map[string]Transport // by Route.Via
-	Timeout    time.Duration        // for one request until its answer begins, all attempts together
+	Timeout    time.Duration        // for one request that is there whole until its answer begins, all attempts together
 
 	// Cells is the form of a fleet's front door: a tenant is sent to the cell that its entry names, and what the
 	// entry says beyond that is that cell's to judge. Cell, Topologies and Keys stay empty, every route goes via
@@ -194,10 +194,7 @@ func (c Config) complete() Config {
 // a Stream counts as under way until that is closed.
 func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Response {
 	start := e.config.Now()
-	s := &serving{Engine: e, req: req, until: time.Now().Add(e.config.Timeout)}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(s.until) {
-		s.until = deadline
-	}
+	s := &serving{Engine: e, req: req}
 	s.out = Outcome{Tenant: tenant, Method: req.Method, RequestID: RequestID(req.Header), TraceID: traceID(req.Header), Attempts: s.room[:0]}
 	if s.out.RequestID == "" {
 		s.out.RequestID = e.config.NewID()
@@ -236,6 +233,15 @@ type serving struct {
 	id      [1]string  // the value of X-Request-Id
 	room    [2]Attempt // of most requests
 	members [4]string  // of most subsets, in order
+}
+
+// end is when the answer to a request that is there now has to begin.
+func (e *Engine) end(ctx context.Context) time.Time {
+	end := time.Now().Add(e.config.Timeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		return deadline
+	}
+	return end
 }
 
 // left is how much time the request still has.

@@ -40,7 +40,7 @@
 //  10. SharedTime: an attempt that another may follow leaves that one its share of the time, and none takes longer
 //     than the route's time-out or Config.AttemptTimeout. Its shard is told when the router stops waiting, so
 //     that no write is done later.
-//  11. LimitsComeFirst: who is over a limit costs no look-up and no shard. A tenant over its own is answered 429, a
+//  11. LimitsComeFirst: who is over a limit costs no look-up, no shard, and no body (Request.Complete). A tenant over its own is answered 429, a
 //     full router 503, both with Retry-After. A shard that is full is passed over.
 //  12. Gathered: with Route.Fanout, each member is asked once, at the same time, and the answer says what each said
 //     and not who.
@@ -68,7 +68,7 @@ import (
 // invocation carries (Lambda quotas, invocation payload).
 const MaxBody = 6 << 20
 
-// Request is one tenant request, free of how it arrived. The engine does not change it.
+// Request is one tenant request, free of how it arrived. The engine does not change it, but for what Complete does.
 type Request struct {
 	Method   string
 	Path     string // as sent, percent-encoded, begins with /
@@ -79,6 +79,12 @@ type Request struct {
 	// Stream says that the way back to the client takes an answer while it is being made. A transport may then
 	// answer with Response.Stream; without it, never.
 	Stream bool
+
+	// Complete, where it is not nil, is called once, after the limits let the request in and before anybody is looked
+	// up: it puts the Body there, which until then is not, and judges what took a body to judge. What it returns is
+	// the answer to a request that goes no further; nil for one that does. It may wait for its client. id is the
+	// request's, for logs.
+	Complete func(id string) *Response
 
 	// FrontDoor says that an authenticated front door asks on the tenant's behalf. It is told 421 of a tenant that
 	// lives in another cell; anybody else, that it is not known.

@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -23,6 +24,10 @@ func (s *serving) serve(ctx context.Context) (resp *Response) {
 			s.leave()
 		}
 	}()
+	if refusal := s.complete(); refusal != nil {
+		return refusal
+	}
+	s.until = s.end(ctx)
 	entry, refusal := s.look(ctx)
 	switch {
 	case refusal != nil:
@@ -50,8 +55,6 @@ func (s *serving) check() *Response {
 		return s.refuse(http.StatusNotFound, "nothing is served under this path", err)
 	case err != nil:
 		return s.refuse(http.StatusBadRequest, err.Error(), err)
-	case len(s.req.Body) > MaxBody:
-		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
 	}
 	s.out.Route, s.out.Fanout = s.route.path, s.route.fanout
 	s.queueInstead()
@@ -60,6 +63,23 @@ func (s *serving) check() *Response {
 	}
 	if err != nil {
 		return s.refuse(http.StatusBadRequest, err.Error(), err)
+	}
+	return nil
+}
+
+// complete has the rest of a request come that was let in. While its client sends that, it is of no use to others'
+// repeats.
+func (s *serving) complete() *Response {
+	if s.req.Complete != nil {
+		s.config.Budget.End()
+		defer s.config.Budget.Begin()
+		if refusal := s.req.Complete(s.out.RequestID); refusal != nil {
+			s.out.Err = fmt.Errorf("refused with %d for what its body or path says", refusal.Status)
+			return refusal
+		}
+	}
+	if len(s.req.Body) > MaxBody {
+		return s.refuse(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB", ErrTooLarge)
 	}
 	return nil
 }
