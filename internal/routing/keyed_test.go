@@ -33,6 +33,11 @@ func (l *ledger) execute(req *Request) *Response {
 		} else if done {
 			return &Response{Status: 201}
 		}
+	}
+	if req.Header.Get("If-None-Match") != "" && l.effects[body] > 0 {
+		return &Response{Status: 412} // a refusal, of which no record is kept
+	}
+	if key != "" {
 		l.records[key] = body
 	}
 	l.effects[body]++
@@ -215,5 +220,57 @@ func TestKeyedOnce(t *testing.T) {
 	}
 	if executed < 1000 || repeated < 300 {
 		t.Errorf("%d requests were executed and %d repeated although they may have been: the test shows nothing", executed, repeated)
+	}
+}
+
+// TestPreconditions runs the same faults against writes that are to be done only once, by If-None-Match: with a key,
+// whose repeat gives the first answer, and without. Nobody is told 412 for what its own request did.
+func TestPreconditions(t *testing.T) {
+	base := rand.Uint64()
+	t.Logf("seed %d", base)
+	done, unknown, repeated := 0, 0, 0
+	for schedule := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &faults{
+				ledger: &ledger{records: map[string]string{}, effects: map[string]int{}}, t: t,
+				draw: rand.New(rand.NewPCG(base, schedule)), maybe: map[string]int{}, after: map[string]int{},
+			}
+			c := testConfig(fixed{"acme": pinned("acme", "s01", "s02", "s03")}, f)
+			c.Pick, c.IdempotencyKeys, c.Timeout, c.Single = f.intN, true, 28*time.Second, f.intN(2) == 0
+			e := newEngine(t, c)
+			var wg sync.WaitGroup
+			statuses := make([]int, 6)
+			for n := range statuses {
+				name := fmt.Sprintf("request %d", n)
+				header := http.Header{"If-None-Match": {"*"}}
+				if n%2 == 0 {
+					header.Set("Idempotency-Key", fmt.Sprintf("%q", name))
+				}
+				wg.Go(func() {
+					statuses[n] = e.Serve(t.Context(), "acme", &Request{Method: "PUT", Path: "/orders/1", Header: header, Body: []byte(name)}).Status
+				})
+			}
+			wg.Wait()
+			time.Sleep(time.Minute) // who is late does what it was sent for
+			synctest.Wait()
+			for n, status := range statuses {
+				name := fmt.Sprintf("request %d", n)
+				switch effects := f.count(name); {
+				case status == 412, effects > 1, status == 201 && effects != 1:
+					t.Errorf("schedule %d: %s is answered %d after %d effects", schedule, name, status, effects)
+				case status == 201:
+					done++
+				default:
+					unknown++
+				}
+				if n%2 == 1 && f.after[name] > 0 {
+					t.Errorf("schedule %d: %s has no key, and was sent again after it may have been done", schedule, name)
+				}
+				repeated += f.after[name]
+			}
+		})
+	}
+	if done < 500 || unknown < 50 || repeated < 100 {
+		t.Errorf("%d writes were done, %d unknown, and %d sendings repeated: the test shows nothing", done, unknown, repeated)
 	}
 }

@@ -188,9 +188,14 @@ func TestRepeatedOnlyIfSafe(t *testing.T) {
 			if keyed {
 				header.Set("Idempotency-Key", `"k"`)
 			}
+			condition := rapid.SampledFrom([]string{"", "", "If-Match", "if-none-match", "If-Unmodified-Since", "If"}).Draw(t, "condition")
+			if condition != "" {
+				header[condition] = []string{"*"}
+			}
 			tr.engine.Serve(context.Background(), "acme", &Request{Method: method, Path: "/x", Header: header})
-			safe := !queue && (slices.Contains([]string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"}, method) ||
-				records && keyed && (method == "POST" || method == "PATCH"))
+			reads, writes := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method), method == "PUT" || method == "DELETE"
+			safe := !queue && (reads || writes && condition == "" ||
+				records && keyed && (method == "POST" || method == "PATCH" || writes))
 			for i, call := range tr.calls {
 				if i == len(tr.calls)-1 {
 					break

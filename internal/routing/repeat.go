@@ -34,6 +34,17 @@ func safe(method string) bool {
 	return false
 }
 
+// preconditioned says whether a request may depend on the state that it finds (RFC 9110, section 13.1): by If-Match,
+// If-None-Match, If-Unmodified-Since, or what others named like them, as WebDAV's If.
+func preconditioned(h http.Header) bool {
+	for name := range h {
+		if len(name) >= 2 && name[0]|0x20 == 'i' && name[1]|0x20 == 'f' && (len(name) == 2 || name[2] == '-') {
+			return true
+		}
+	}
+	return false
+}
+
 // takesKey says for which methods the draft defines an Idempotency-Key: those that it makes repeatable.
 func takesKey(method string) bool { return method == http.MethodPost || method == http.MethodPatch }
 
@@ -89,11 +100,13 @@ func validKey(value string) bool {
 
 // setRepeatable decides whether the request may be sent again when nobody knows what a sending of it did. A job
 // that is queued twice is done twice, by two shards, at any time: whether that is harmless, only its consumer
-// could tell.
+// could tell. A write with a precondition is done once, but its repeat finds the precondition broken by the first
+// sending, and says 412 of what was done; with a key's record, it gives the first one's answer.
 func (s *serving) setRepeatable() error {
 	queued := s.route.via == ViaQueue
-	s.repeatable = idempotent(s.req.Method) && !queued
-	if !s.config.IdempotencyKeys || !takesKey(s.req.Method) {
+	conditional := !safe(s.req.Method) && preconditioned(s.req.Header)
+	s.repeatable = idempotent(s.req.Method) && !conditional && !queued
+	if !s.config.IdempotencyKeys || !takesKey(s.req.Method) && !(conditional && idempotent(s.req.Method)) {
 		return nil
 	}
 	has, err := keyed(s.req.Header)

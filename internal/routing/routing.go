@@ -19,11 +19,12 @@
 //  2. SubsetOnly: only members of the tenant's subset are asked, whatever their health: its pins, or what the
 //     topology computes whose version its entry names.
 //  3. HealthOnlyOrders: health and operators' drains put the members in order and remove none. As long as one
-//     member of a subset answers, no idempotent request fails, within the bounds of 6.
-//  4. RepeatedOnlyIfSafe: a request is sent once more only if its method is idempotent (RFC 9110, section 9.2.2)
-//     and its way no queue; if all sendings before provably had no effect; or if it carries an Idempotency-Key
-//     and the service keeps its record with the effect (Config.IdempotencyKeys), and its way is no queue. An
-//     answer other than 421, 500, 502, 503 and 504 is final, and 500 is where one of the first does not hold.
+//     member of a subset answers, no idempotent request without preconditions fails, within the bounds of 6.
+//  4. RepeatedOnlyIfSafe: a request is sent once more only if its method is idempotent (RFC 9110, section 9.2.2),
+//     it is no write with a precondition (section 13.1), and its way no queue; if all sendings before provably had no
+//     effect; or if it carries an Idempotency-Key and the service keeps its record with the effect
+//     (Config.IdempotencyKeys), and its way is no queue. An answer other than 421, 500, 502, 503 and 504 is final, and
+//     500 is where one of the first does not hold. So no client is told 412 for what its own request did.
 //  5. KeyedOnce: given such a record, a request with an Idempotency-Key takes effect once at most, whatever
 //     becomes of answers, shards and time, and however often its client repeats it.
 //  6. BoundedRepeats: by one entry, each member is sent a request once at most. With Config.Single there is one
