@@ -95,7 +95,7 @@ func TestRouterEnvironment(t *testing.T) {
 		"CELLWALL_SERVICE":               "orders",
 		"CELLWALL_CELL":                  "eu-canary",
 		"CELLWALL_AUTH":                  `{"source":"jwt","issuer":"https://login.example.com/","audience":"orders","claim":"tenant_id"}`,
-		"CELLWALL_RULES":                 `{"attemptTimeout":"5s","reserved":100,"state":"cell","queue":true}`,
+		"CELLWALL_RULES":                 `{"attemptTimeout":"5s","reserved":100,"state":"cell","idempotencyKeys":true,"queue":true}`,
 		"CELLWALL_SNAPSHOT_BUCKET":       "orders-eu-canary-0snap-111111111111-eu-west-1",
 		"CELLWALL_KEY_SECRET":            "cellwall/orders/eu-canary/placement-key",
 		"CELLWALL_DIRECTORY":             "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory",
