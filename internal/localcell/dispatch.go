@@ -2,6 +2,8 @@ package localcell
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/localcell/jobqueue"
@@ -28,23 +30,31 @@ func (f *front) dispatch(ctx context.Context) {
 	}
 }
 
-// place moves a job into the queue of a shard that holds its tenant by what the directory says now.
+// place moves a job into the queue of a shard that holds its tenant by what the directory says now, or into the
+// dispatch queue of the cell that does, whose router knows that cell's shards.
 func (f *front) place(ctx context.Context, d jobqueue.Delivery) error {
 	job, err := routing.ParseJob(d.Body)
 	if err != nil {
 		return err
 	}
-	if job, err = f.engine.Place(ctx, job); err != nil {
+	to := ""
+	placed, err := f.engine.Place(ctx, job)
+	var elsewhere *routing.ElsewhereError
+	switch {
+	case errors.As(err, &elsewhere) && slices.Contains(f.cells, elsewhere.Cell):
+		placed, to = job, dispatchQueue(elsewhere.Cell)
+	case err != nil:
 		return err
+	default:
+		to = shardQueue(f.cell, placed.Shard)
 	}
-	tenant, err := routing.DecodeTenant(job.Tenant)
+	tenant, err := routing.DecodeTenant(placed.Tenant)
 	if err != nil {
 		return err
 	}
-	message, err := job.Encode()
+	message, err := placed.Encode()
 	if err != nil {
 		return err
 	}
-	return f.queues.Move(ctx, dispatchQueue(f.cell), d.Receipt, shardQueue(f.cell, job.Shard),
-		jobqueue.Message{ID: job.ID, Group: names.Tenant(tenant), Body: message})
+	return f.queues.Move(ctx, dispatchQueue(f.cell), d.Receipt, to, jobqueue.Message{ID: job.ID, Group: names.Tenant(tenant), Body: message})
 }

@@ -46,6 +46,7 @@ type front struct {
 
 	engine *routing.Engine
 	cell   string
+	cells  []string // of the fleet, whose dispatch queues lie in the same store
 	queues *jobqueue.Client
 	plan   QueuePlan
 	watch  *poison.Watch
@@ -66,7 +67,7 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 		counters: counters, snapshot: snapshot.NewHolder(s.Plan.Cell), health: map[string]*health.Tracker{
 			routing.ViaHTTP: health.New(health.Config{}), routing.ViaLambda: health.New(health.Config{}), routing.ViaQueue: health.New(health.Config{Queue: true}),
 		},
-		cell: s.Plan.Cell, queues: jobqueue.NewClient(s.Store, s.StoreSecret), plan: s.Plan.Queue, log: log,
+		cell: s.Plan.Cell, cells: s.Cells, queues: jobqueue.NewClient(s.Store, s.StoreSecret), plan: s.Plan.Queue, log: log,
 	}
 	f.told = newVerdicts(s.Plan, f.queues, log)
 	f.watch = poison.New(poison.Config{OnVerdict: func(v poison.Verdict) {

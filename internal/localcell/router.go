@@ -27,6 +27,7 @@ type routerSettings struct {
 	AdminSecret  string            `json:"adminSecret"`           // the operator's
 	FrontSecret  string            `json:"frontSecret,omitempty"` // by which a front door shows that it is one
 	Workers      map[string]string `json:"workers"`               // address by shard
+	Cells        []string          `json:"cells"`                 // all of the fleet
 
 	// Remember is for how long the directory's word is believed, in nanoseconds; 0 is entryTTL. `make proxies` asks
 	// for as long as on AWS and longer.
@@ -42,10 +43,14 @@ func (s *supervisor) writeRouterSettings(frontSecret string) error {
 		Issuer: s.running.Issuer, Directory: s.running.DirectoryURL, DirectorySecret: s.store.Router, Secret: frontSecret, AdminSecret: s.running.Secret,
 		Audience: s.layout.Cells[0].Audience, Claim: s.layout.Cells[0].Claim, Cells: map[string]string{},
 	}
+	var cells []string
+	for _, m := range s.members {
+		cells = append(cells, m.plan.Cell)
+	}
 	for _, m := range s.members {
 		settings := routerSettings{
 			Plan: m.plan, Issuer: s.running.Issuer, Directory: s.running.DirectoryURL, Store: s.running.Store, StoreSecret: s.store.Router,
-			WorkerSecret: m.secret, AdminSecret: s.running.Secret, FrontSecret: frontSecret, Workers: map[string]string{},
+			WorkerSecret: m.secret, AdminSecret: s.running.Secret, FrontSecret: frontSecret, Workers: map[string]string{}, Cells: cells,
 		}
 		for _, d := range s.doors {
 			if d.cell == m {

@@ -104,6 +104,8 @@ func TestPlace(t *testing.T) {
 		}
 		if placed, err := engine.Place(t.Context(), job); err == nil || c.err != nil && !errors.Is(err, c.err) {
 			t.Errorf("%s: placed in %s, %v; want %v", name, placed.Shard, err, c.err)
+		} else if there := new(ElsewhereError); errors.Is(err, ErrElsewhere) && (!errors.As(err, &there) || there.Cell != "us-1") {
+			t.Errorf("%s: %v does not say where", name, err)
 		}
 	}
 

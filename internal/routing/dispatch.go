@@ -9,14 +9,21 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// ErrElsewhere means that a job's tenant lives in another cell, whose dispatch queue it belongs in.
+// ErrElsewhere means that a job's tenant lives in another cell, whose dispatch queue it belongs in: that of the
+// ElsewhereError.
 var ErrElsewhere = errors.New("the tenant lives in another cell")
+
+// ElsewhereError is an ErrElsewhere that says in which.
+type ElsewhereError struct{ Cell string }
+
+func (e *ElsewhereError) Error() string { return fmt.Sprintf("%v: %s", ErrElsewhere, e.Cell) }
+func (e *ElsewhereError) Unwrap() error { return ErrElsewhere }
 
 // Place chooses the shard for a job that waits in the cell's dispatch queue, because the shard that had it did not
 // hold the tenant, or because a shard sends it to another tenant. The entry is read afresh: it may have changed
 // since the job was placed. The job that is returned is for the queue of its Shard.
 //
-// An error says that the job cannot be placed now, and has to come again: ErrElsewhere, directory.ErrNotFound, a
+// An error says that the job cannot be placed now, and has to come again: ErrElsewhere (an ElsewhereError), directory.ErrNotFound, a
 // tenant that is being set up, moves or is suspended, or a directory that does not answer.
 func (e *Engine) Place(ctx context.Context, job Job) (Job, error) {
 	tenant, err := DecodeTenant(job.Tenant)
@@ -28,7 +35,7 @@ func (e *Engine) Place(ctx context.Context, job Job) (Job, error) {
 	case err != nil:
 		return Job{}, fmt.Errorf("job %s: %w", job.ID, err)
 	case known.Cell != e.config.Cell:
-		return Job{}, fmt.Errorf("job %s: %w", job.ID, ErrElsewhere)
+		return Job{}, fmt.Errorf("job %s: %w", job.ID, &ElsewhereError{known.Cell})
 	case known.State != directory.Active:
 		return Job{}, fmt.Errorf("job %s: the tenant is %s", job.ID, known.State)
 	}
