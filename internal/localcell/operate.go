@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ const breakFor = maxHold
 // askLimit is for a question to the directory that an operator waits for. The store may be hung on purpose.
 const askLimit = 10 * time.Second
 
+// patient asks for an operator: a process that hangs on purpose would keep the command for ever.
+func patient() *http.Client { return &http.Client{Timeout: askLimit} }
+
 // statusLimit is the same for what a status can do without.
 const statusLimit = 2 * time.Second
 
@@ -28,12 +32,12 @@ var ErrTenants = errors.New("not enough tenants")
 
 // Directory is the running cell's directory, for its operator.
 func (r *Running) Directory() (directory.Home, error) {
-	return httpdir.NewClient(r.DirectoryURL, r.Secret, nil)
+	return httpdir.NewClient(r.DirectoryURL, r.Secret, patient())
 }
 
 // Holder reaches the holdings of the running cell's shards, for its operator.
 func (r *Running) Holder() (directory.Holder, error) {
-	return httpdir.NewHolds(r.Store, r.Secret, nil)
+	return httpdir.NewHolds(r.Store, r.Secret, patient())
 }
 
 // residence is the running cell's directory with its shards' holdings.

@@ -23,7 +23,7 @@ var _ directory.Home = (*Client)(nil)
 // NewClient returns a client of the handler at base, an http or https URL without a path. It sends token
 // as bearer token. client is http.DefaultClient when nil.
 func NewClient(base, token string, client *http.Client) (*Client, error) {
-	c, err := newCaller(base, token, client)
+	c, err := newCaller("the directory", base, token, client)
 	return &Client{c}, err
 }
 
@@ -105,7 +105,7 @@ var (
 
 // NewHolds is NewClient for the holdings.
 func NewHolds(base, token string, client *http.Client) (*Holds, error) {
-	c, err := newCaller(base, token, client)
+	c, err := newCaller("the store", base, token, client)
 	return &Holds{c}, err
 }
 
@@ -161,49 +161,50 @@ func (h *Holds) Holdings(ctx context.Context, cell, shard, after string, limit i
 
 // caller asks one server.
 type caller struct {
+	whom        string // as errors call it
 	base, token string
 	http        *http.Client
 }
 
-func newCaller(base, token string, client *http.Client) (caller, error) {
+func newCaller(whom, base, token string, client *http.Client) (caller, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return caller{}, fmt.Errorf("the directory's address: %w", err)
+		return caller{}, fmt.Errorf("%s's address: %w", whom, err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return caller{}, fmt.Errorf("the directory's address %q: want http://host:port", u.Redacted())
+		return caller{}, fmt.Errorf("%s's address %q: want http://host:port", whom, u.Redacted())
 	}
 	if client == nil {
 		client = http.DefaultClient
 	}
-	return caller{u.Scheme + "://" + u.Host, token, client}, nil
+	return caller{whom, u.Scheme + "://" + u.Host, token, client}, nil
 }
 
 func (c caller) do(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("ask the directory: %w", err)
+		return fmt.Errorf("ask %s: %w", c.whom, err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask the directory: %w", err)
+		return fmt.Errorf("ask %s: %w", c.whom, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the directory: %w", err)
+		return fmt.Errorf("ask %s: %w", c.whom, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("read the directory's answer: %w", err)
+		return fmt.Errorf("read %s's answer: %w", c.whom, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp.StatusCode, text)
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("read the directory's answer: %w", err)
+		return fmt.Errorf("read %s's answer: %w", c.whom, err)
 	}
 	return nil
 }
