@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +25,8 @@ type Dispatching struct {
 	// delivery of its message: it has one id, by which a shard does it once.
 	Put func(ctx context.Context, job routing.Job) error
 	Log *slog.Logger
+	// Text is an error that concerns a tenant as the log may have it; nil for as it is.
+	Text func(err error, tenant string) string
 }
 
 // Answer answers an event of either kind.
@@ -51,8 +54,13 @@ func (d *Dispatching) dispatch(ctx context.Context, message []byte) (err error) 
 	if err != nil {
 		return err
 	}
-	if job, err = d.Placer.Place(ctx, job); err != nil {
+	placed, err := d.Placer.Place(ctx, job)
+	if err == nil {
+		err = d.Put(ctx, placed)
+	}
+	if err == nil || d.Text == nil {
 		return err
 	}
-	return d.Put(ctx, job)
+	tenant, decodeErr := routing.DecodeTenant(job.Tenant) // as ParseJob did already
+	return errors.New(d.Text(errors.Join(err, decodeErr), tenant))
 }

@@ -1,17 +1,20 @@
 package handler
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
 
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/telemetry"
 )
 
 // placer is a Placer made of a function.
@@ -73,6 +76,25 @@ func TestDispatching(t *testing.T) {
 	request := `{"version":"2.0","rawPath":"/","headers":{},"requestContext":{"http":{"method":"GET"}}}`
 	if got := dispatched(t, d, t.Context(), []byte(request)); !strings.Contains(got, `"statusCode":204`) {
 		t.Errorf("a request is answered %s", got)
+	}
+}
+
+// TestDispatchingNamesNoTenant: what a directory says of a tenant reaches the log as the fleet wants it.
+func TestDispatchingNamesNoTenant(t *testing.T) {
+	var log bytes.Buffer
+	d := &Dispatching{
+		Placer: placer(func(routing.Job) (routing.Job, error) {
+			return routing.Job{}, errors.New(`look up tenant "acme": gone`)
+		}),
+		Log: slog.New(slog.NewTextHandler(&log, nil)), Text: telemetry.New(telemetry.Config{HashTenants: true}).Text,
+	}
+	d.Gateway = NewGateway(GatewayConfig{Log: d.Log})
+	payload, err := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{{MessageId: "m1", EventSource: "aws:sqs", Body: jobMessage(t, "j1", "/a")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := dispatched(t, d, t.Context(), payload); got != failures("m1") || strings.Contains(log.String(), "acme") || !strings.Contains(log.String(), telemetry.Hash("acme")) {
+		t.Errorf("answered %s, logged %s", got, &log)
 	}
 }
 

@@ -104,14 +104,14 @@ func (r *Requests) first(o routing.Outcome, now time.Time) line {
 		Time: timestamp(now), Level: level(o), Msg: "request",
 		RequestID: o.RequestID, TraceID: o.TraceID, Service: r.c.Service, Cell: r.c.Cell, Tenant: r.tenant(o.Tenant),
 		Method: cut(o.Method, maxMethod), Route: o.Route, Status: o.Status, MS: &ms, AgeMS: &age, Stale: o.Stale, Poisoned: o.Poisoned, Fanout: o.Fanout,
-		Err: r.text(o.Err, o.Tenant), ReplicaErr: r.text(o.ReplicaErr, o.Tenant), HomeErr: r.text(o.HomeErr, o.Tenant),
+		Err: r.Text(o.Err, o.Tenant), ReplicaErr: r.Text(o.ReplicaErr, o.Tenant), HomeErr: r.Text(o.HomeErr, o.Tenant),
 	}
 	if len(o.Attempts) > 0 {
 		l.Shard = o.Attempts[0].Shard
 	}
 	if len(o.Attempts) > 1 || len(o.Attempts) == 1 && failed(o.Attempts[0]) {
 		for _, a := range o.Attempts {
-			l.Attempts = append(l.Attempts, attempt{a.Shard, a.Status, milliseconds(a.Took), r.text(a.Err, o.Tenant)})
+			l.Attempts = append(l.Attempts, attempt{a.Shard, a.Status, milliseconds(a.Took), r.Text(a.Err, o.Tenant)})
 		}
 	}
 	if r.c.Metrics {

@@ -16,8 +16,9 @@ const (
 	maxMethod = 32
 )
 
-// text is an error as a line has it, "" for none.
-func (r *Requests) text(err error, tenant string) string {
+// Text is an error of something that concerns a tenant as a line has it: cut, and with HashTenants with the tenant's
+// hash for its id; "" for none.
+func (r *Requests) Text(err error, tenant string) string {
 	if err == nil {
 		return ""
 	}

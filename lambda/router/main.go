@@ -126,5 +126,5 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 	}
 	settled()
 	gateway := handler.NewGateway(handler.GatewayConfig{Router: engine, Identity: source, Agreement: agreement, Log: log, Stream: env.Stream})
-	return &handler.Dispatching{Gateway: gateway, Placer: engine, Put: queues.Put, Log: log}, begin, nil
+	return &handler.Dispatching{Gateway: gateway, Placer: engine, Put: queues.Put, Log: log, Text: requests.Text}, begin, nil
 }

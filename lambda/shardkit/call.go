@@ -21,6 +21,9 @@ const (
 	// HeaderDeadline is when whoever asks stops waiting, in Unix milliseconds. What is done later may be
 	// done in vain, and is refused.
 	HeaderDeadline = "Cellwall-Deadline"
+	// HeaderGuard, with the value refused, marks a Guard's 400, 401 and 403: whoever asked did not ask as a router
+	// does, of which the request itself is not guilty. A consumer takes no such answer for the service's last word.
+	HeaderGuard = "Cellwall-Guard"
 	// HeaderSecret proves, where a network does not, that a request comes from the router.
 	HeaderSecret = "Cellwall-Secret"
 )

@@ -24,10 +24,15 @@ type Consumption struct {
 	// fail, and the queue puts them there after its maximum of deliveries.
 	DeadLetter Dispatch
 	Log        *slog.Logger // default slog.Default()
+	// LogTenant is how the log names a tenant; by default as the router's does where tenants are hashed, with the
+	// first 26 characters of the lower-case base32 of its SHA-256.
+	LogTenant func(tenant string) string
 }
 
 // Consumer does the jobs of a shard's queue.
 type Consumer struct{ c Consumption }
+
+const loggedHash = 26 // characters, of 5 bits
 
 // NewConsumer returns the consumer of a shard's queue.
 func NewConsumer(c Consumption) (*Consumer, error) {
@@ -37,6 +42,9 @@ func NewConsumer(c Consumption) (*Consumer, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.LogTenant == nil {
+		c.LogTenant = func(tenant string) string { return hashed(tenant)[:loggedHash] }
+	}
 	return &Consumer{c}, nil
 }
 
@@ -45,7 +53,7 @@ func NewConsumer(c Consumption) (*Consumer, error) {
 // done twice by a service that commits.
 //
 // The service refuses for good with a status from 400 to 499, but for 408, 421, 425 and 429, and any that
-// comes with Retry-After, which speak of the moment. With 421 the shard does not hold the tenant, and the
+// comes with Retry-After, which speak of the moment, or with HeaderGuard, which speaks of the consumer. With 421 the shard does not hold the tenant, and the
 // job goes back to the cell.
 func (c *Consumer) Do(ctx context.Context, message []byte) error {
 	if err := ctx.Err(); err != nil {
@@ -71,7 +79,7 @@ func (c *Consumer) Do(ctx context.Context, message []byte) error {
 	case status == http.StatusMisdirectedRequest:
 		return c.giveBack(ctx, j)
 	case final(status, header):
-		c.c.Log.Error("job refused for good", "job", j.ID, "tenant", encodeTenant(j.Tenant), "method", j.Method, "path", j.Path, "status", status)
+		c.c.Log.Error("job refused for good", "job", j.ID, "tenant", c.c.LogTenant(j.Tenant), "method", j.Method, "path", j.Path, "status", status)
 		return nil
 	}
 	return fmt.Errorf("job %s: service answered %d", j.ID, status)
@@ -81,7 +89,7 @@ func (c *Consumer) Do(ctx context.Context, message []byte) error {
 func (c *Consumer) giveBack(ctx context.Context, j Job) error {
 	if j.Dispatches >= MaxDispatches {
 		j.Reason = fmt.Sprintf("dispatched %d times, and shard %s does not hold the tenant either", j.Dispatches, j.Shard)
-		c.c.Log.Error("job finds no shard", "job", j.ID, "tenant", encodeTenant(j.Tenant), "reason", j.Reason)
+		c.c.Log.Error("job finds no shard", "job", j.ID, "tenant", c.c.LogTenant(j.Tenant), "reason", j.Reason)
 		if c.c.DeadLetter == nil {
 			return fmt.Errorf("job %s: %s", j.ID, j.Reason)
 		}
@@ -103,13 +111,13 @@ func (c *Consumer) giveBack(ctx context.Context, j Job) error {
 }
 
 // final says whether a refusal of a job is the service's last word: it would be the same at the next
-// delivery. Those that speak of the moment or of the place, and not of the job, are not.
+// delivery. Those that speak of the moment, of the place or of who asks, and not of the job, are not.
 func final(status int, h http.Header) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	}
-	return status >= 400 && status <= 499 && h.Get("Retry-After") == ""
+	return status >= 400 && status <= 499 && h.Get("Retry-After") == "" && h.Get(HeaderGuard) == ""
 }
 
 // ask asks the service, of whose answer nobody reads the body.

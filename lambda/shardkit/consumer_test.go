@@ -73,6 +73,47 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// TestAGuardsRefusalIsNotTheLastWord: a job is not lost because its consumer shows no secret, or does not say which
+// shard is meant. The service's own refusal with the same status is final.
+func TestAGuardsRefusalIsNotTheLastWord(t *testing.T) {
+	for name, c := range map[string]struct {
+		secret, shard string
+		status        int // the service's own
+		want          string
+	}{
+		"no secret":          {"", "s01", 200, "again"},
+		"another secret":     {"old", "s01", 200, "again"},
+		"no shard":           {"s", "", 200, "again"},
+		"the service's 403":  {"s", "s01", 403, "refused"},
+		"the service's 401":  {"s", "s01", 401, "refused"},
+		"what is as it must": {"s", "s01", 200, "done"},
+	} {
+		h := guarded(t, shardkit.Config{Items: holding("acme"), Secret: "s"}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) })
+		var log bytes.Buffer
+		j := job()
+		j.Shard = c.shard
+		err := consumer(t, shardkit.Consumption{Service: h, Secret: c.secret, Log: slog.New(slog.NewTextHandler(&log, nil))}).Do(t.Context(), encoded(t, j))
+		if (err != nil) != (c.want == "again") || strings.Contains(log.String(), "refused for good") != (c.want == "refused") {
+			t.Errorf("%s: %v, logged %s; want %s", name, err, &log, c.want)
+		}
+	}
+}
+
+// TestTheLogNamesNoTenant unless it is told how.
+func TestTheLogNamesNoTenant(t *testing.T) {
+	refuses := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
+	for want, logTenant := range map[string]func(string) string{
+		"tenant=qivthlmhyfekbiqklot42xv4vj": nil,
+		"tenant=ACME":                       strings.ToUpper,
+	} {
+		var log bytes.Buffer
+		c := consumer(t, shardkit.Consumption{Service: refuses, Log: slog.New(slog.NewTextHandler(&log, nil)), LogTenant: logTenant})
+		if err := c.Do(t.Context(), encoded(t, job())); err != nil || !strings.Contains(log.String(), want+" ") || strings.Contains(log.String(), "acme") {
+			t.Errorf("%v; logged %s, want %s", err, &log, want)
+		}
+	}
+}
+
 func TestDoFails(t *testing.T) {
 	asked := 0
 	c := consumer(t, quietly(shardkit.Consumption{Service: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++; panic("secret") })}))
@@ -92,16 +133,12 @@ func TestDoFails(t *testing.T) {
 	}
 }
 
-// TestSecret: a guard that wants one gets it from the consumer.
+// TestSecret: a guard that wants one gets it from the consumer; see TestAGuardsRefusalIsNotTheLastWord for one that does
+// not.
 func TestSecret(t *testing.T) {
 	h := guarded(t, shardkit.Config{Items: holding("acme"), Secret: "s"}, func(http.ResponseWriter, *http.Request) {})
 	if err := consumer(t, quietly(shardkit.Consumption{Service: h, Secret: "s"})).Do(t.Context(), encoded(t, job())); err != nil {
 		t.Error(err)
-	}
-	var log bytes.Buffer
-	c := consumer(t, shardkit.Consumption{Service: h, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err := c.Do(t.Context(), encoded(t, job())); err != nil || !strings.Contains(log.String(), "status=403") {
-		t.Errorf("without it: %v, %s", err, &log)
 	}
 }
 

@@ -67,7 +67,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		deadline, ok := parseDeadline(r.Header)
 		switch {
 		case !ok:
-			refuse(w, http.StatusBadRequest, "the deadline could not be read; nothing was done")
+			refuseAsker(w, http.StatusBadRequest, "the deadline could not be read; nothing was done")
 			return
 		case !deadline.IsZero() && !g.c.Now().Before(deadline):
 			refuse(w, http.StatusGatewayTimeout, "the request came after its deadline; nothing was done")
@@ -78,12 +78,12 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			r = r.WithContext(ctx)
 		}
 		if g.c.Secret != "" && !shows(r.Header, g.c.Secret) {
-			refuse(w, http.StatusForbidden, "only the router may ask")
+			refuseAsker(w, http.StatusForbidden, "only the router may ask")
 			return
 		}
 		c, err := parseCall(r.Header)
 		if err != nil {
-			refuse(w, http.StatusUnauthorized, err.Error())
+			refuseAsker(w, http.StatusUnauthorized, err.Error())
 			return
 		}
 		if g.c.Shard != "" && c.shard != g.c.Shard {
@@ -106,6 +106,14 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 	})
 }
+
+// refuseAsker refuses for what a router would have said otherwise.
+func refuseAsker(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set(HeaderGuard, guardRefused)
+	refuse(w, status, detail)
+}
+
+const guardRefused = "refused"
 
 func (g *Guard) unanswered(w http.ResponseWriter, err error) {
 	g.c.Log.Error("the store does not answer", "err", err)
