@@ -221,7 +221,8 @@ type State struct {
 	Mode StateMode `yaml:"mode,omitempty" jsonschema:"enum=none,enum=cell,enum=home,default=none"` // none (default): shards are stateless; cell: one store for the cell; home: each key in one shard, which needs a table
 	// IdempotencyKeys says that the service writes the record of an Idempotency-Key in the transaction of the
 	// effect, in a store that every shard of the tenant reaches, so that the router may repeat a keyed
-	// request; not with home.
+	// request; not with home. The router then answers 400 to a key that is neither one string in quotes nor bare: 1 to
+	// 255 visible ASCII characters without quotes and commas.
 	IdempotencyKeys bool `yaml:"idempotencyKeys,omitempty"`
 }
 

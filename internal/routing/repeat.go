@@ -10,13 +10,13 @@ import (
 // (draft-ietf-httpapi-idempotency-key-header).
 const HeaderIdempotencyKey = "Idempotency-Key"
 
-// maxKey bounds an Idempotency-Key, in bytes between its quotes.
+// maxKey bounds an Idempotency-Key, in bytes, of a quoted one between its quotes.
 const maxKey = 255
 
 var (
 	errKeySeveral   = errors.New("several Idempotency-Keys stand at the request; one is needed")
 	errKeyStays     = errors.New("the Idempotency-Key would not reach the service: its name is spelled with an underscore, or Connection names it")
-	errKeyMalformed = errors.New(`the Idempotency-Key is not one string of 1 to 255 printable ASCII characters in quotes, such as "8e03978e-40d5-43dd-bc93-6894a57f9324"`)
+	errKeyMalformed = errors.New(`the Idempotency-Key is not one key of 1 to 255 ASCII characters: in quotes, such as "8e03978e-40d5-43dd-bc93-6894a57f9324", or bare, then without spaces, quotes and commas`)
 )
 
 // idempotent says whether a method may be repeated without another effect (RFC 9110, section 9.2.2).
@@ -77,10 +77,27 @@ func keyed(h http.Header) (bool, error) {
 // foldedKey is HeaderIdempotencyKey, folded.
 const foldedKey = "idempotency-key"
 
-// validKey says whether a field value is one string of structured fields (RFC 9651, section 3.3.3) without
-// parameters, of which the draft defines none.
+// validKey says whether a field value is one key: quoted, or bare as most clients send it. They are two keys, even
+// with the same characters, since services compare values byte for byte.
 func validKey(value string) bool {
 	key := strings.Trim(value, " \t")
+	return bareKey(key) || quotedKey(key)
+}
+
+// bareKey says whether a key is one of visible ASCII characters. A comma may be what joined two headers, and a quote
+// begins what only looks like a quoted key.
+func bareKey(key string) bool {
+	for i := 0; i < len(key); i++ {
+		if c := key[i]; c <= ' ' || c > '~' || c == '"' || c == ',' {
+			return false
+		}
+	}
+	return 0 < len(key) && len(key) <= maxKey
+}
+
+// quotedKey says whether a key is one string of structured fields (RFC 9651, section 3.3.3) without parameters, of
+// which the draft defines none.
+func quotedKey(key string) bool {
 	if len(key) < 3 || len(key) > maxKey+2 || key[0] != '"' || key[len(key)-1] != '"' {
 		return false
 	}

@@ -17,9 +17,10 @@ import (
 )
 
 // HeaderIdempotencyKey names a request whose repetitions count once
-// (draft-ietf-httpapi-idempotency-key-header). Its value, quotes included, is the key: 1 to 257 bytes of
-// printable ASCII. The draft wants a string in quotes, which a router holds clients to; the kit takes any, as
-// the id of a job is. It is heeded with every method but GET, HEAD, OPTIONS and TRACE.
+// (draft-ietf-httpapi-idempotency-key-header). Its value, quotes included, is the key, compared byte for byte: 1 to
+// 257 bytes of printable ASCII. A router lets clients' keys through that are strings in quotes, as the draft has it,
+// or bare without spaces, quotes and commas; the kit takes any. It is heeded with every method but GET, HEAD,
+// OPTIONS and TRACE.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
 // HeaderReplayed, with the value true, marks an answer that was recorded when the request's effect was
