@@ -37,7 +37,7 @@ heading 'local cell: durable writes to the store of a cell'
 go test ./internal/adapter/boltitems -run '^$' -bench . -count "$count"
 
 heading 'local cell: the p99 of tenants that have nothing to do with a bad shard, in pairs of runs with and without it'
-go test ./test/footnote -run '^$' -bench Unaffected -benchtime 8x -timeout 60m
+go test ./test/footnote -run '^$' -bench Unaffected -benchtime 20x -timeout 60m
 
 heading 'synthesis: one cell of 16 shards and the global stack, in one process'
 go test ./cdk/stamp -run '^$' -bench Cell -benchtime 3x -timeout 20m
