@@ -26,10 +26,6 @@ type Client interface {
 	InvokeWithResponseStream(context.Context, *lambda.InvokeWithResponseStreamInput, ...func(*lambda.Options)) (*lambda.InvokeWithResponseStreamOutput, error)
 }
 
-// Once switches the SDK's own retries off: an invocation whose answer was lost may have run, and only
-// the engine knows whether it may run again.
-func Once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
-
 // Transport is a routing.Transport.
 type Transport struct {
 	client   Client
