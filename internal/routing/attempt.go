@@ -51,13 +51,17 @@ func (s *serving) try(ctx context.Context, entry directory.Entry, shard string, 
 	start := s.config.Now()
 	a := s.send(w.ctx, call, &req)
 	took := s.config.Now().Sub(start)
+	if a.resp != nil && a.resp.Stream != nil && !w.headArrived() {
+		// The time was over in the moment in which the head came: what follows it breaks off.
+		a.resp.Stream.Close()
+		a = attempt{err: fmt.Errorf("%w: the answer began as its time was over", context.DeadlineExceeded)}
+	}
 	result := s.result(ctx, w, &a)
 	s.health().End(shard, result, took)
 	if s.config.Poison != nil && !errors.Is(a.err, ErrNotSent) && result != health.Unknown {
 		s.config.Poison.Observe(s.out.Tenant, shard, result != health.Answered)
 	}
 	if a.resp != nil && a.resp.Stream != nil {
-		w.headArrived()
 		answer := *a.resp
 		answer.Stream = &holding{ReadCloser: a.resp.Stream, release: func() {
 			w.cancel()
@@ -163,8 +167,8 @@ func (a attempt) noEffect() bool { return errors.Is(a.err, ErrNotSent) || a.misd
 type waiting struct {
 	ctx         context.Context
 	cancel      func()
-	deadline    time.Time // until when the shard may have effects; zero for no bound
-	headArrived func()    // the answer has begun and may go on for longer
+	deadline    time.Time   // until when the shard may have effects; zero for no bound
+	headArrived func() bool // the answer has begun and may go on for longer; false says that its time was over
 }
 
 // wait gives an attempt its time. That of an answer that streams ends with its head: from there on it goes on
@@ -178,7 +182,7 @@ func (s *serving) wait(ctx context.Context, limit time.Duration) waiting {
 	}
 	try, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
-	w := waiting{ctx: try, deadline: deadline, headArrived: func() { timer.Stop() }}
+	w := waiting{ctx: try, deadline: deadline, headArrived: timer.Stop}
 	w.cancel = func() {
 		timer.Stop()
 		cancel(nil)

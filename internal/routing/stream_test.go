@@ -149,3 +149,31 @@ func TestAStreamWithoutAHeadTimesOut(t *testing.T) {
 		resp.Stream.Close()
 	})
 }
+
+// TestAHeadThatComesAsTheTimeIsOver is no answer: what follows it would break off. It is closed, and the other member
+// is asked.
+func TestAHeadThatComesAsTheTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent, closed := 0, 0
+		c := testConfig(fixed{"acme": pinned("acme", "s01", "s02")}, sender(func(ctx context.Context, _ Call, _ *Request) (*Response, error) {
+			if sent++; sent == 1 {
+				<-ctx.Done()
+				return &Response{Status: 200, Stream: &broken{closed: &closed}}, nil
+			}
+			return &Response{Status: 200, Stream: io.NopCloser(strings.NewReader("fine"))}, nil
+		}))
+		c.AttemptTimeout = time.Second
+		var seen Outcome
+		c.Observe = func(o Outcome) { seen = o }
+		req := get("/x")
+		req.Stream = true
+		resp := newEngine(t, c).Serve(t.Context(), "acme", req)
+		if body, err := io.ReadAll(resp.Stream); err != nil || string(body) != "fine" || closed != 1 {
+			t.Errorf("answered %d %q, %v after %d sendings; the first stream was closed %d times", resp.Status, body, err, sent, closed)
+		}
+		resp.Stream.Close()
+		if !errors.Is(seen.Attempts[0].Err, context.DeadlineExceeded) {
+			t.Errorf("the first attempt: %v", seen.Attempts[0].Err)
+		}
+	})
+}
