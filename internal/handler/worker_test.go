@@ -88,8 +88,10 @@ func TestWorkerRefusesOtherEvents(t *testing.T) {
 
 func message(t *testing.T, tenant, path string) string {
 	t.Helper()
-	text, err := json.Marshal(routing.NewJob("j"+strings.ReplaceAll(path, "/", "-"), routing.Call{Tenant: tenant, Epoch: 4, Shard: "s01"},
-		&routing.Request{Method: "POST", Path: path, Body: []byte("work"), Header: http.Header{"Content-Type": {"text/plain"}}}))
+	job := routing.NewJob(routing.Call{Tenant: tenant, Epoch: 4, Shard: "s01"},
+		&routing.Request{Method: "POST", Path: path, Body: []byte("work"), Header: http.Header{"Content-Type": {"text/plain"}}})
+	job.ID = "j" + strings.ReplaceAll(path, "/", "-")
+	text, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package localcell
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +27,7 @@ type queueTransport struct {
 
 // Send implements routing.Transport: the answer is 202 with the job's id as soon as the store has it on disk.
 func (t *queueTransport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	job := routing.NewJob(rand.Text(), call, req)
+	job := routing.NewJob(call, req)
 	message, err := job.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("%w: write the job: %w", routing.ErrNotSent, err)

@@ -1,6 +1,10 @@
 package routing
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,13 +53,28 @@ const (
 // NewJob writes a request down as a job for the shard of the call. Of the client's headers the content type,
 // the idempotency key and those that follow a request go along: a queue is no place for tokens. A key that is
 // none goes along too, so that Encode refuses the job: its sender counts on being able to repeat it.
-func NewJob(id string, call Call, req *Request) Job {
-	return Job{
-		ID: id, Tenant: EncodeTenant(call.Tenant), Epoch: call.Epoch, Shard: call.Shard,
+//
+// A request without a key gets a new id. One with a key gets an id that follows from tenant, key, method, path, query
+// and body, so that its repeats name the same job, whichever shards they wait at.
+func NewJob(call Call, req *Request) Job {
+	j := Job{
+		Tenant: EncodeTenant(call.Tenant), Epoch: call.Epoch, Shard: call.Shard,
 		Method: req.Method, Path: req.Path, RawQuery: req.RawQuery, Body: req.Body,
 		ContentType: jobText(req.Header, "Content-Type"), Key: jobKey(req.Header),
 		RequestID: jobText(req.Header, HeaderRequestID), TraceParent: jobText(req.Header, headerTraceParent), TraceState: jobText(req.Header, headerTraceState),
 	}
+	if j.ID = rand.Text(); j.Key != "" {
+		j.ID = keyedJobID(j)
+	}
+	return j
+}
+
+// keyedJobID is base32(SHA-256), lower case, of what the job is. None of its parts has a line feed, or
+// Encode refuses the job.
+func keyedJobID(j Job) string {
+	body := sha256.Sum256(j.Body)
+	sum := sha256.Sum256([]byte(strings.Join([]string{j.Tenant, j.Key, j.Method, j.Path, j.RawQuery, hex.EncodeToString(body[:])}, "\n")))
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
 
 // jobText is the header's only value, and "" when a job cannot carry it: a request goes without a content type

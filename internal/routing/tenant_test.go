@@ -3,6 +3,7 @@ package routing
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -88,7 +89,7 @@ func TestJobRoundTrip(t *testing.T) {
 			Body:   rapid.SliceOf(rapid.Byte()).Draw(t, "body"),
 		}
 		call := Call{Tenant: drawID(t, "tenant"), Epoch: rapid.Uint64().Draw(t, "epoch"), Shard: "s03"}
-		message, err := json.Marshal(NewJob("j1", call, req))
+		message, err := json.Marshal(NewJob(call, req))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,5 +122,52 @@ func TestParseJobRefuses(t *testing.T) {
 		if _, err := ParseJob([]byte(message)); err == nil {
 			t.Errorf("%s is accepted", message)
 		}
+	}
+}
+
+// TestKeyedJobsHaveOneID: a repeat names the job of the first sending, wherever that waits; anything else is another job.
+func TestKeyedJobsHaveOneID(t *testing.T) {
+	job := func(change func(*Call, *Request)) string {
+		call := Call{Tenant: "acme", Epoch: 3, Shard: "s01"}
+		req := &Request{Method: "POST", Path: "/jobs/1", RawQuery: "a=b", Body: []byte("work"), Header: http.Header{HeaderIdempotencyKey: {"k1"}}}
+		change(&call, req)
+		j := NewJob(call, req)
+		if _, err := j.Encode(); err != nil {
+			t.Fatal(err)
+		}
+		return j.ID
+	}
+	first := job(func(*Call, *Request) {})
+	// printf '%s\n%s\n%s\n%s\n%s\n%s' acme k1 POST /jobs/1 a=b "$(printf work | sha256sum | cut -c1-64)" |
+	//	openssl dgst -sha256 -binary | base32 -w0 | tr -d = | tr A-Z a-z
+	if want := "2hi2uthklucweaen4anhapt7nmrynf3z5dhisgusahvnpte5yroa"; first != want {
+		t.Errorf("id %s, want %s", first, want)
+	}
+	for name, change := range map[string]func(*Call, *Request){
+		"another shard and epoch": func(c *Call, _ *Request) { c.Epoch, c.Shard = 4, "s02" },
+		"other headers":           func(_ *Call, r *Request) { r.Header["X-Request-Id"] = []string{"r2"} },
+		"spaces around the key":   func(_ *Call, r *Request) { r.Header[HeaderIdempotencyKey] = []string{" k1\t"} },
+	} {
+		if id := job(change); id != first {
+			t.Errorf("%s: id %s, and %s at first", name, id, first)
+		}
+	}
+	seen := map[string]string{first: "the first"}
+	for name, change := range map[string]func(*Call, *Request){
+		"tenant":    func(c *Call, _ *Request) { c.Tenant = "beta" },
+		"key":       func(_ *Call, r *Request) { r.Header[HeaderIdempotencyKey] = []string{"k2"} },
+		"quoted":    func(_ *Call, r *Request) { r.Header[HeaderIdempotencyKey] = []string{`"k1"`} },
+		"method":    func(_ *Call, r *Request) { r.Method = "PATCH" },
+		"path":      func(_ *Call, r *Request) { r.Path = "/jobs/2" },
+		"query":     func(_ *Call, r *Request) { r.RawQuery = "" },
+		"body":      func(_ *Call, r *Request) { r.Body = nil },
+		"no key":    func(_ *Call, r *Request) { r.Header = http.Header{} },
+		"no, again": func(_ *Call, r *Request) { r.Header = http.Header{} },
+	} {
+		id := job(change)
+		if was := seen[id]; was != "" {
+			t.Errorf("%s: the id of %s", name, was)
+		}
+		seen[id] = name
 	}
 }

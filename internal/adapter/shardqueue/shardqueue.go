@@ -4,7 +4,6 @@ package shardqueue
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +43,7 @@ func New(client Client, queue func(shard string) string) *Transport {
 // The message group is the tenant, so that a fair queue serves tenants in turn (SQS developer guide,
 // "Amazon SQS fair queues").
 func (t *Transport) Send(ctx context.Context, call routing.Call, req *routing.Request) (*routing.Response, error) {
-	job := routing.NewJob(rand.Text(), call, req)
+	job := routing.NewJob(call, req)
 	message, err := job.Encode()
 	switch {
 	case errors.Is(err, routing.ErrTooLarge):

@@ -148,8 +148,17 @@ func TestMessage(t *testing.T) {
 	if err != nil || string(again.Body) == string(resp.Body) {
 		t.Errorf("a second job: %s, %v", again.Body, err)
 	}
-	if q.lookups != 1 {
-		t.Errorf("the queue was looked up %d times", q.lookups)
+	keyed := *post
+	keyed.Header = http.Header{"Idempotency-Key": {"k1"}}
+	if resp, err = tr.Send(t.Context(), call, &keyed); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := routing.Call{Tenant: call.Tenant, Epoch: 4, Shard: "s02"}
+	if again, err = tr.Send(t.Context(), elsewhere, &keyed); err != nil || string(again.Body) != string(resp.Body) {
+		t.Errorf("the repeat of a keyed request is %s, and was %s at first; %v", again.Body, resp.Body, err)
+	}
+	if q.lookups != 2 {
+		t.Errorf("two queues were looked up %d times", q.lookups)
 	}
 }
 
