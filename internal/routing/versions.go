@@ -12,10 +12,11 @@ import (
 const failedFor = time.Second
 
 // versions remembers values whose versions never change: each is read when somebody first asks for it, by
-// one reading for all who ask meanwhile, and kept. A failure is not kept beyond failedFor.
+// one reading for all who ask meanwhile, and kept. A failure is not kept beyond failedFor. One of a reading that stood
+// still, since its process was frozen as a Lambda environment is between invocations, is nobody's who asks later.
 type versions[V any] struct {
-	limit time.Duration // for one reading
-	now   func() time.Time
+	limit time.Duration    // for one reading
+	now   func() time.Time // by the wall clock, as another may stand still with the process
 	read  func(ctx context.Context, version uint64) (V, error)
 
 	mu       sync.RWMutex
@@ -25,14 +26,24 @@ type versions[V any] struct {
 
 // reading is one reading. All but done is written before done is closed.
 type reading[V any] struct {
+	began time.Time
 	done  chan struct{}
 	value V
 	err   error
 	until time.Time // when the failure may be tried again
 }
 
+// stoodStill says of a reading that took, or takes, so much longer than it may that it was not let go on.
+func (r *reading[V]) stoodStill(now time.Time, limit time.Duration) bool {
+	if !r.until.IsZero() {
+		now = r.until.Add(-failedFor)
+	}
+	return now.Sub(r.began) > 2*limit
+}
+
 func newVersions[V any](limit time.Duration, now func() time.Time, read func(context.Context, uint64) (V, error)) *versions[V] {
-	return &versions[V]{limit: limit, now: now, read: read, known: map[uint64]V{}, readings: map[uint64]*reading[V]{}}
+	wall := func() time.Time { return now().Round(0) }
+	return &versions[V]{limit: limit, now: wall, read: read, known: map[uint64]V{}, readings: map[uint64]*reading[V]{}}
 }
 
 // get returns the version, and waits for as long as one reading may take when it has to be read.
@@ -59,11 +70,13 @@ func (v *versions[V]) reading(ctx context.Context, version uint64) *reading[V] {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.now()
-	maps.DeleteFunc(v.readings, func(_ uint64, r *reading[V]) bool { return r.err != nil && !now.Before(r.until) })
+	maps.DeleteFunc(v.readings, func(_ uint64, r *reading[V]) bool {
+		return r.err != nil && !now.Before(r.until) || r.stoodStill(now, v.limit)
+	})
 	if r := v.readings[version]; r != nil {
 		return r
 	}
-	r := &reading[V]{done: make(chan struct{})}
+	r := &reading[V]{began: now, done: make(chan struct{})}
 	if value, ok := v.known[version]; ok { // it came between the two looks
 		r.value = value
 		close(r.done)
@@ -80,7 +93,9 @@ func (v *versions[V]) reading(ctx context.Context, version uint64) *reading[V] {
 		defer v.mu.Unlock()
 		if r.value, r.err, r.until = value, err, v.now().Add(failedFor); err == nil {
 			v.known[version] = value
-			delete(v.readings, version)
+			if v.readings[version] == r { // another has its place if it stood still
+				delete(v.readings, version)
+			}
 		}
 		close(r.done)
 	}()

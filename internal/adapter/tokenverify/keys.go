@@ -24,11 +24,11 @@ const (
 // they stay, for as long as that lasts.
 //
 // On Lambda a fetch in the background stands still with its environment and goes on, or fails by its time-out, with
-// the next request; what is known stays meanwhile.
+// the next request; what is known stays meanwhile, and who needs what is not known has another fetch begin at once.
 type keySet struct {
 	issuer   *issuer
 	fallback func() (set json.RawMessage, taken time.Time, ok bool)
-	now      func() time.Time
+	now      func() time.Time // by the wall clock, as another may stand still with the environment
 
 	known atomic.Pointer[known]
 
@@ -38,7 +38,7 @@ type keySet struct {
 	answered bool          // the issuer gave its keys here at least once
 	adopted  bool          // the fallback had keys at least once
 	taken    time.Time     // when the last of those were given, as it said
-	running  chan struct{} // closed at the end of the fetch that is under way; nil when none is
+	running  chan struct{} // closed at the end of the fetch that is under way; nil when none is, or one that stands still
 }
 
 // known is what there is of keys. It does not change.
@@ -148,6 +148,9 @@ func (s *keySet) fetch() <-chan struct{} {
 	if len(s.current().keys) == 0 {
 		pause = firstPause
 	}
+	if s.running != nil && stoodStill(s.tried, now) {
+		s.running, s.tried = nil, time.Time{}
+	}
 	if s.running == nil && (s.tried.IsZero() || now.Sub(s.tried) >= pause) {
 		running := make(chan struct{})
 		s.running, s.tried = running, now
@@ -159,11 +162,20 @@ func (s *keySet) fetch() <-chan struct{} {
 			given, err := s.issuer.download(ctx)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.running, s.err = nil, err; err == nil {
+			if err == nil {
 				s.answered = true
 				s.believe(given, now)
+			}
+			if s.running != running {
+				return // another took its place
+			}
+			if s.running, s.err = nil, err; err != nil && stoodStill(now, s.now()) {
+				s.tried = time.Time{} // it says nothing of the issuer
 			}
 		}()
 	}
 	return s.running
 }
+
+// stoodStill says of a fetch that began at some time, and is not over or ends now, that it was not let go on.
+func stoodStill(began, now time.Time) bool { return now.Sub(began) > 2*fetchTimeout }

@@ -92,9 +92,10 @@ func New(c Config) (*Verifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify tokens: %w", err)
 	}
+	now := func() time.Time { return c.Now().Round(0) }
 	return &Verifier{
 		issuer: c.Issuer, audience: c.Audience, claim: c.Claim, algorithms: slices.Clone(c.Algorithms),
-		keys: &keySet{issuer: issuer, fallback: c.Fallback, now: c.Now}, seen: newCache(c.Remember), now: c.Now,
+		keys: &keySet{issuer: issuer, fallback: c.Fallback, now: now}, seen: newCache(c.Remember), now: now,
 	}, nil
 }
 
