@@ -20,7 +20,7 @@ const maxCounted = 100_000
 type Counters struct {
 	Requests  int64                   `json:"requests"`  // answered, in whatever way
 	Refused   int64                   `json:"refused"`   // by the router itself, without asking a shard
-	Failures  int64                   `json:"failures"`  // no shard gave a usable answer
+	Failures  int64                   `json:"failures"`  // no shard gave a usable answer, though the client waited for one
 	Fallbacks int64                   `json:"fallbacks"` // requests for which a second shard was asked
 	Shards    map[string]ShardCounter `json:"shards"`
 	// FellBack is the number of fallbacks by tenant.
@@ -64,12 +64,13 @@ func (c *counting) observe(o routing.Outcome) {
 		if unusable(a) {
 			shard.Failures++
 		}
-		if errors.Is(a.Err, context.DeadlineExceeded) {
+		if errors.Is(a.Err, context.DeadlineExceeded) && !a.Left {
 			shard.TimedOut++
 		}
 		c.c.Shards[a.Shard] = shard
 	}
 	switch n := len(o.Attempts); {
+	case o.Left: // nobody was refused, or failed
 	case n == 0:
 		c.c.Refused++
 	case unusable(o.Attempts[n-1]):
@@ -97,7 +98,7 @@ func unusable(a routing.Attempt) bool {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return a.Err != nil
+	return a.Err != nil && !a.Left
 }
 
 // snapshot is a copy of the counters as they are.

@@ -86,7 +86,7 @@ func newFrontDoor(s frontSettings, entries routing.Entries, tokens identity.Toke
 		Cells: true, Entries: entries, Routes: []routing.Route{{Path: "/*", Via: routing.ViaCell}},
 		Transports: map[string]routing.Transport{routing.ViaCell: cells}, Timeout: requestLimit + frontMargin,
 		Observe: func(o routing.Outcome) {
-			if o.Err != nil && o.Status >= http.StatusInternalServerError {
+			if o.Err != nil && !o.Left && o.Status >= http.StatusInternalServerError {
 				log.Error("request not served", "status", o.Status, "why", o.Err, "attempts", o.Attempts)
 			}
 		},

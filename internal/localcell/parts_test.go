@@ -205,12 +205,15 @@ func TestCounting(t *testing.T) {
 		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 404}}}, // an answer
 		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 500}}},
 		{Tenant: "c"},
+		{Tenant: "c", Left: true, Attempts: []routing.Attempt{{Shard: "s01", Err: context.Canceled, Left: true}}},
+		{Tenant: "c", Left: true, Attempts: []routing.Attempt{gone("s01")}},
+		{Tenant: "c", Left: true},
 	} {
 		c.observe(o)
 	}
 	want := Counters{
-		Requests: 6, Refused: 1, Failures: 2, Fallbacks: 2,
-		Shards:   map[string]ShardCounter{"s01": {3, 2, 0}, "s02": {4, 2, 1}},
+		Requests: 9, Refused: 1, Failures: 2, Fallbacks: 2,
+		Shards:   map[string]ShardCounter{"s01": {5, 3, 0}, "s02": {4, 2, 1}},
 		FellBack: map[string]int64{"a": 1, "b": 1},
 		Suspects: map[string]int64{"b": 2},
 	}

@@ -72,7 +72,7 @@ func (s *serving) try(ctx context.Context, entry directory.Entry, shard string, 
 		w.cancel()
 		s.release(shard)
 	}
-	note := Attempt{Shard: shard, Took: took, Err: a.err}
+	note := Attempt{Shard: shard, Took: took, Err: a.err, Left: a.err != nil && errors.Is(ctx.Err(), context.Canceled)}
 	if a.err == nil {
 		note.Status = a.resp.Status
 	}

@@ -244,9 +244,16 @@ func TestClientThatLeaves(t *testing.T) {
 		cancel()
 		return nil, ctx.Err()
 	}))
+	var seen []Outcome
+	c.Observe = func(o Outcome) { seen = append(seen, o) }
 	e := newEngine(t, c)
 	for range 5 {
 		e.Serve(ctx, "acme", get("/x"))
+	}
+	for _, o := range seen {
+		if !o.Left || len(o.Attempts) != 1 || !o.Attempts[0].Left {
+			t.Errorf("a request whose client left is told as %+v", o)
+		}
 	}
 	if sent != 5 {
 		t.Errorf("sent %d times for 5 requests whose client left", sent)
@@ -254,6 +261,34 @@ func TestClientThatLeaves(t *testing.T) {
 	for _, shard := range []string{"s01", "s02"} {
 		if e.config.Health[ViaLambda].State(shard).Resting {
 			t.Errorf("shard %s is held responsible for a client that left", shard)
+		}
+	}
+}
+
+// TestWhoStaysHasNotLeft: neither one that was answered nor one whose time ran out, nor what failed of itself.
+func TestWhoStaysHasNotLeft(t *testing.T) {
+	leaving, leave := context.WithCancel(t.Context())
+	overdue, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer end()
+	for name, test := range map[string]struct {
+		ctx  context.Context
+		send sender
+	}{
+		"answered, and then gone": {leaving, func(context.Context, Call, *Request) (*Response, error) {
+			leave()
+			return ok(""), nil
+		}},
+		"no time": {overdue, func(ctx context.Context, _ Call, _ *Request) (*Response, error) { return nil, context.DeadlineExceeded }},
+		"a shard's fault": {t.Context(), func(context.Context, Call, *Request) (*Response, error) {
+			return nil, fmt.Errorf("reset: %w", context.Canceled)
+		}},
+	} {
+		c := testConfig(fixed{"acme": pinned("acme", "s01")}, test.send)
+		var seen Outcome
+		c.Observe = func(o Outcome) { seen = o }
+		newEngine(t, c).Serve(test.ctx, "acme", get("/x"))
+		if seen.Left || slices.ContainsFunc(seen.Attempts, func(a Attempt) bool { return a.Left }) {
+			t.Errorf("%s: told as %+v", name, seen)
 		}
 	}
 }

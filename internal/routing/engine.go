@@ -92,6 +92,10 @@ type Outcome struct {
 	Err       error // why the engine itself refused or gave up; nil when a shard's answer was passed on
 	Took      time.Duration
 
+	// Left says that the client left before there was an answer for it. Whatever Status and Err say then, nobody
+	// failed and nobody was told.
+	Left bool
+
 	// Poisoned says that the tenant is suspected of taking down who serves it, so that it was not sent to another.
 	Poisoned bool
 
@@ -108,6 +112,7 @@ type Attempt struct {
 	Status int   // 0 when no answer came
 	Err    error // nil when an answer came
 	Took   time.Duration
+	Left   bool // no answer came, since the client left; it says nothing of the shard
 }
 
 // Engine routes requests by the rules of this package. It is safe for concurrent use.
@@ -204,6 +209,7 @@ func (e *Engine) Serve(ctx context.Context, tenant string, req *Request) *Respon
 	s.applied(resp)
 	resp.Header[HeaderRequestID] = s.id[:]
 	s.out.Status, s.out.Took = resp.Status, e.config.Now().Sub(start)
+	s.out.Left = s.out.Err != nil && errors.Is(ctx.Err(), context.Canceled)
 	e.config.Observe(s.out)
 	return resp
 }

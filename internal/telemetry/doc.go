@@ -4,7 +4,8 @@
 // # The line
 //
 //	time        when the answer began, RFC 3339 with milliseconds
-//	level       ERROR from status 500 on, WARN where a part of the router did not answer or a shard was left, else INFO
+//	level       ERROR from status 500 on, WARN where a part of the router did not answer or a shard was left, else INFO,
+//	            as also when the client left before its answer was there
 //	msg         "request"
 //	requestId   as the shard and the client were told
 //	traceId     of the client's traceparent (W3C Trace Context), where there is one
@@ -15,6 +16,7 @@
 //	shard       the first that was asked; absent when none was
 //	attempts    each with shard, status, ms and err, when there was more than one or one failed
 //	ageMs       of what was known of the tenant
+//	left        true when the client left before its answer was there; nobody was told status then
 //	err, stale, poisoned, fanout, replicaErr, homeErr where there is something to say
 //
 // CloudWatch Contributor Insights and Logs Insights group by these names: `stats count(*) by tenant` tells the
@@ -25,7 +27,8 @@
 // Namespace cellwall, dimensions [service, cell] and [service, cell, shard]:
 //
 //	Requests      count: what was sent to the shard
-//	Errors        count: of these, what failed: no answer, 5xx, 429 of a throttled slice, or 421
+//	Errors        count: of these, what failed: no answer though the client waited for it, 5xx, 429 of a throttled
+//	              slice, or 421
 //	Latency       milliseconds, until the shard's answer began
 //	Fallbacks     count: requests that another shard had to serve, on the shard that was left
 //	KnowledgeAge  milliseconds: of what was known of the tenant

@@ -55,7 +55,7 @@ func describe(now time.Time, dimensions [][]string, metrics []definition) *metad
 func (l *line) measure(o routing.Outcome, now time.Time) {
 	l.PoisonedSeen = count(o.Poisoned)
 	if len(o.Attempts) == 0 {
-		l.AWS, l.Refused = describe(now, ofCell, refusedMetrics), count(o.Err != nil)
+		l.AWS, l.Refused = describe(now, ofCell, refusedMetrics), count(o.Err != nil && !o.Left)
 		return
 	}
 	age := o.Age.Milliseconds()

@@ -61,6 +61,7 @@ type line struct {
 	Attempts   []attempt `json:"attempts,omitempty"`
 	AgeMS      *int64    `json:"ageMs,omitempty"`
 	Stale      bool      `json:"stale,omitempty"`
+	Left       bool      `json:"left,omitempty"`
 	Poisoned   bool      `json:"poisoned,omitempty"`
 	Fanout     bool      `json:"fanout,omitempty"`
 	Err        string    `json:"err,omitempty"`
@@ -103,7 +104,7 @@ func (r *Requests) first(o routing.Outcome, now time.Time) line {
 	l := line{
 		Time: timestamp(now), Level: level(o), Msg: "request",
 		RequestID: o.RequestID, TraceID: o.TraceID, Service: r.c.Service, Cell: r.c.Cell, Tenant: r.tenant(o.Tenant),
-		Method: cut(o.Method, maxMethod), Route: o.Route, Status: o.Status, MS: &ms, AgeMS: &age, Stale: o.Stale, Poisoned: o.Poisoned, Fanout: o.Fanout,
+		Method: cut(o.Method, maxMethod), Route: o.Route, Status: o.Status, MS: &ms, AgeMS: &age, Stale: o.Stale, Left: o.Left, Poisoned: o.Poisoned, Fanout: o.Fanout,
 		Err: r.Text(o.Err, o.Tenant), ReplicaErr: r.Text(o.ReplicaErr, o.Tenant), HomeErr: r.Text(o.HomeErr, o.Tenant),
 	}
 	if len(o.Attempts) > 0 {
@@ -133,6 +134,8 @@ func Hash(id string) string { return names.Tenant(id)[:hashed] }
 
 func level(o routing.Outcome) string {
 	switch {
+	case o.Left:
+		return "INFO"
 	case o.Status >= http.StatusInternalServerError:
 		return "ERROR"
 	case o.Err != nil, o.ReplicaErr != nil, o.HomeErr != nil, o.Stale, o.Poisoned, o.Fallbacks > 0, len(o.Attempts) == 1 && failed(o.Attempts[0]):
@@ -143,7 +146,7 @@ func level(o routing.Outcome) string {
 
 // failed says whether an attempt counts as an error of its shard.
 func failed(a routing.Attempt) bool {
-	return a.Err != nil || a.Status >= http.StatusInternalServerError || a.Status == http.StatusMisdirectedRequest
+	return !a.Left && (a.Err != nil || a.Status >= http.StatusInternalServerError || a.Status == http.StatusMisdirectedRequest)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,7 +132,7 @@ func TestCounted(t *testing.T) {
 		for _, a := range o.Attempts {
 			sums := want[a.Shard]
 			sums[0]++
-			if a.Err != nil || a.Status >= 500 || a.Status == 421 {
+			if !a.Left && (a.Err != nil || a.Status >= 500 || a.Status == 421) {
 				sums[1]++
 			}
 			want[a.Shard] = sums
@@ -262,8 +263,12 @@ func TestLevels(t *testing.T) {
 		change(&o)
 		return o
 	}
+	left := routing.Outcome{
+		Status: 502, Err: context.Canceled, Left: true,
+		Attempts: []routing.Attempt{{Shard: "s01", Err: context.Canceled, Left: true}},
+	}
 	for want, all := range map[string][]routing.Outcome{
-		"INFO": {served, with(func(o *routing.Outcome) { o.Status = 404 })},
+		"INFO": {served, with(func(o *routing.Outcome) { o.Status = 404 }), left, {Status: 503, Err: context.Canceled, Left: true}},
 		"WARN": {failover, with(func(o *routing.Outcome) { o.Stale = true }), with(func(o *routing.Outcome) { o.HomeErr = io.EOF }),
 			with(func(o *routing.Outcome) { o.Poisoned = true }), {Status: 401, Err: io.EOF}},
 		"ERROR": {with(func(o *routing.Outcome) { o.Status = 503 }), {Status: 500}},
@@ -273,6 +278,22 @@ func TestLevels(t *testing.T) {
 				t.Errorf("%+v is %v, want %s", o, got[0]["level"], want)
 			}
 		}
+	}
+}
+
+// TestLeft: a client that did not wait makes nobody look ill, and its line says so.
+func TestLeft(t *testing.T) {
+	o := routing.Outcome{
+		Status: 502, Err: context.Canceled, Left: true,
+		Attempts: []routing.Attempt{{Shard: "s01", Err: io.EOF}, {Shard: "s02", Err: context.Canceled, Left: true}},
+	}
+	got, text := lines(t, Config{Metrics: true}, o)
+	if got[0]["left"] != true || got[0]["Errors"] != 1.0 || got[1]["Errors"] != 0.0 || got[1]["Requests"] != 1.0 {
+		t.Errorf("told as %s", text)
+	}
+	got, text = lines(t, Config{Metrics: true}, routing.Outcome{Status: 503, Err: context.Canceled, Left: true})
+	if got[0]["left"] != true || got[0]["Refused"] != 0.0 {
+		t.Errorf("told as %s", text)
 	}
 }
 
@@ -287,6 +308,7 @@ func drawn(r *rand.Rand) routing.Outcome {
 		a := routing.Attempt{Shard: pick("s01", "s02"), Took: time.Duration(r.IntN(1e9)), Status: []int{200, 421, 503}[r.IntN(3)]}
 		if r.IntN(3) == 0 {
 			a.Status, a.Err = 0, errors.New(pick("reset", "line\r\nbreak \x1b[31m"))
+			a.Left = r.IntN(3) == 0
 		}
 		o.Attempts = append(o.Attempts, a)
 	}
