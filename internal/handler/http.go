@@ -119,14 +119,18 @@ func sentPath(u *url.URL) string {
 
 // readBody reads a request's body, or says what to answer.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *routing.Response) {
-	if r.ContentLength == 0 {
+	const most = "the body is larger than 6 MB"
+	switch {
+	case r.ContentLength == 0:
 		return nil, nil
+	case r.ContentLength > routing.MaxBody: // without waiting for what cannot be carried
+		return nil, routing.Problem(http.StatusRequestEntityTooLarge, most)
 	}
 	body, err := routing.ReadBody(http.MaxBytesReader(w, r.Body, routing.MaxBody), r.ContentLength)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, routing.Problem(http.StatusRequestEntityTooLarge, "the body is larger than 6 MB")
+		return nil, routing.Problem(http.StatusRequestEntityTooLarge, most)
 	case err != nil:
 		return nil, routing.Problem(http.StatusBadRequest, "the body could not be read")
 	}

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -149,5 +150,30 @@ func TestHTTPBodyThatBreaksOff(t *testing.T) {
 	}
 	if !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") {
 		t.Errorf("answered %s", answer)
+	}
+}
+
+// TestAnnouncedTooLargeIsRefusedAtOnce: nobody waits for, or reads, what no shard will get.
+func TestAnnouncedTooLargeIsRefusedAtOnce(t *testing.T) {
+	server := listen(t, served(func(context.Context, string, *routing.Request) *routing.Response {
+		t.Error("routed")
+		return &routing.Response{Status: 200}
+	}), tokens{})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "PUT / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\nContent-Length: %d\r\n\r\n", routing.MaxBody+1)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("answered %d", resp.StatusCode)
 	}
 }
