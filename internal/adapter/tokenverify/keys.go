@@ -148,8 +148,8 @@ func (s *keySet) fetch() <-chan struct{} {
 	if len(s.current().keys) == 0 {
 		pause = firstPause
 	}
-	if s.running != nil && stoodStill(s.tried, now) {
-		s.running, s.tried = nil, time.Time{}
+	if now.Sub(s.tried) > 2*fetchTimeout {
+		s.running = nil // it was not let go on; another takes its place
 	}
 	if s.running == nil && (s.tried.IsZero() || now.Sub(s.tried) >= pause) {
 		running := make(chan struct{})
@@ -169,13 +169,8 @@ func (s *keySet) fetch() <-chan struct{} {
 			if s.running != running {
 				return // another took its place
 			}
-			if s.running, s.err = nil, err; err != nil && stoodStill(now, s.now()) {
-				s.tried = time.Time{} // it says nothing of the issuer
-			}
+			s.running, s.err = nil, err
 		}()
 	}
 	return s.running
 }
-
-// stoodStill says of a fetch that began at some time, and is not over or ends now, that it was not let go on.
-func stoodStill(began, now time.Time) bool { return now.Sub(began) > 2*fetchTimeout }
