@@ -65,7 +65,13 @@ func (r *Route) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// maxPath bounds a path, in bytes. No request line is longer before a load balancer, which allows the most of those
+// that send events (16 KB; API Gateway allows 10,240 bytes: quotas of Elastic Load Balancing and of API Gateway). The
+// local router's listener takes more.
+const maxPath = 16 << 10
+
 var (
+	errLongPath  = errors.New("the path is too long")
 	errNoRoute   = errors.New("no route matches the path")
 	errAmbiguous = errors.New("the path can be read in more than one way")
 	errBadPath   = errors.New("the path is not a valid URL path")

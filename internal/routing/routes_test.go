@@ -239,3 +239,37 @@ func TestPathsKeepTheirSlashes(t *testing.T) {
 		}
 	}
 }
+
+// TestLongPaths are refused before they are read in every way, and before the queue would refuse what it cannot carry.
+func TestLongPaths(t *testing.T) {
+	asked := 0
+	c := testConfig(fixed{"acme": pinned("acme", "s01")}, sender(func(context.Context, Call, *Request) (*Response, error) {
+		asked++
+		return &Response{Status: 202}, nil
+	}))
+	c.Routes = []Route{way("/jobs/*", ViaQueue), way("/*", ViaLambda)}
+	c.Transports = map[string]Transport{ViaQueue: c.Transports[ViaLambda], ViaLambda: c.Transports[ViaLambda]}
+	e := newEngine(t, c)
+	long := func(begin string, size int) string { return begin + strings.Repeat("%2E", size)[:size-len(begin)] }
+	for _, test := range []struct {
+		path, query string
+		status      int
+	}{
+		{"/" + strings.Repeat("a", maxPath-1), "", 202},
+		{"/" + strings.Repeat("a", maxPath), "", 414},
+		{long("/", 1<<20), "", 414},
+		{"/jobs/" + strings.Repeat("a", maxJobPath-6), "", 202},
+		{"/jobs/" + strings.Repeat("a", maxJobPath-5), "", 414},
+		{"/jobs/a", strings.Repeat("q", maxJobPath+1), 414},
+		{"/a", strings.Repeat("q", maxJobPath+1), 202},
+	} {
+		asked = 0
+		resp := e.Serve(t.Context(), "acme", &Request{Method: "POST", Path: test.path, RawQuery: test.query})
+		if resp.Status != test.status || asked > 0 != (test.status == 202) {
+			t.Errorf("a path of %d bytes and a query of %d: answered %d after %d sendings, want %d", len(test.path), len(test.query), resp.Status, asked, test.status)
+		}
+		if test.status == 414 {
+			wantProblem(t, resp, 414)
+		}
+	}
+}

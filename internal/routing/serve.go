@@ -43,6 +43,9 @@ func (s *serving) check() *Response {
 	if !directory.ValidTenant(s.out.Tenant) {
 		return s.refuse(http.StatusUnauthorized, "a verified token that names one tenant is needed", nil)
 	}
+	if len(s.req.Path) > maxPath { // to read it in every way takes its time
+		return s.refuse(http.StatusRequestURITooLong, "the path is longer than 16 KB", errLongPath)
+	}
 	var err error
 	s.route, err = s.routes.match(s.req.Method, s.req.Path)
 	switch {
@@ -58,6 +61,9 @@ func (s *serving) check() *Response {
 	}
 	s.out.Route, s.out.Fanout = s.route.path, s.route.fanout
 	s.queueInstead()
+	if s.route.via == ViaQueue && max(len(s.req.Path), len(s.req.RawQuery)) > maxJobPath {
+		return s.refuse(http.StatusRequestURITooLong, "the path or the query is longer than the 8 KB that this route carries", errLongPath)
+	}
 	if err = s.setRepeatable(); err == nil && s.config.State == StateHome && !s.route.fanout {
 		s.key, err = s.route.homeKey(s.req.Path)
 	}
