@@ -12,6 +12,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 func tenantCommand(a *app) *cobra.Command {
@@ -65,6 +66,9 @@ sign-up that was interrupted leaves the tenant in state placing, refused; the sa
 				return usagef("--load: %w", err)
 			}
 			s.Tenant, s.Stateful = args[0], statefulShards(fleet)
+			if err := routing.Claimable(s.Tenant); err != nil && directory.ValidTenant(s.Tenant) {
+				return usagef("TENANT %q: %w: no token could name this tenant, and each of its requests would be refused with 401", s.Tenant, err)
+			}
 			return f.with(cmd.Context(), func(d *desk) error {
 				if err := d.OfService(cmd.Context(), fleet.Service); err != nil {
 					return err

@@ -52,6 +52,8 @@ func TestTenantAdd(t *testing.T) {
 	o.refused(ExitUsage, "argument 1 is empty", "tenant", "add", "")
 	o.refused(ExitUsage, "1 to 128 bytes", "tenant", "add", strings.Repeat("x", 129))
 	o.refused(ExitUsage, "accepts 1 arg", "tenant", "add")
+	o.refused(ExitUsage, "no token could name this tenant", "tenant", "add", "[acme]")
+	o.refused(ExitUsage, "U+FFFD", "tenant", "add", "a\ufffdb")
 
 	// The fuller cell has less left: 9.5 of 70 against 35.
 	if out := o.must("tenant", "add", "small", "--load", "1"); !strings.Contains(out, "cell us-1") {

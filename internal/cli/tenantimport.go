@@ -20,6 +20,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 // progressEvery is the time between two lines of progress, and between two checkpoints.
@@ -159,8 +160,10 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 		}
 	}
 	named := map[string]bool{} // cells
+	nameless := nobodysNames{}
 	bad, good, err := directory.Vet(lines, func(e directory.Entry) error {
 		named[e.Cell] = true
+		nameless.see(e.Tenant)
 		if e.Size != "" {
 			if err := declared(in.fleet, e.Size); err != nil {
 				return err
@@ -178,6 +181,7 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 		return r, usagef("%s has %s: nothing was imported", in.file, count(bad, "bad line"))
 	}
 	r.Tenants = good
+	nameless.tell(in.err, in.file)
 	if err := d.reach(slices.Sorted(maps.Keys(named))...); err != nil {
 		return r, err
 	}
@@ -244,6 +248,29 @@ func (in *importing) run(ctx context.Context, d *desk) (importReport, error) {
 		return r, hint(err, "all tenants are there: remove it")
 	}
 	return r, nil
+}
+
+// nobodysNames counts tenants whom no token can name. They are imported, since they may be asked for by IAM or be
+// there for other ends.
+type nobodysNames struct {
+	n     int
+	first string
+	why   error
+}
+
+func (b *nobodysNames) see(tenant string) {
+	if err := routing.Claimable(tenant); err != nil {
+		if b.n++; b.n == 1 {
+			b.first, b.why = tenant, err
+		}
+	}
+}
+
+func (b *nobodysNames) tell(w io.Writer, file string) {
+	if b.n > 0 {
+		fmt.Fprintf(w, "note: %s in %s cannot be named by any token, so that each of their requests is refused with 401; the first is %q: %v\n",
+			count(b.n, "tenant"), file, b.first, b.why)
+	}
 }
 
 // maxAhead is how far the clock of whoever wrote a file may be ahead.

@@ -51,6 +51,16 @@ func TestTenantImport(t *testing.T) {
 	}
 }
 
+// TestTenantImportNotesWhomNoTokenNames: they may be there for other ends, but whoever imports them is told.
+func TestTenantImportNotesWhomNoTokenNames(t *testing.T) {
+	o := openOffice(t)
+	o.write("t.csv", "tenant,cell\nacme,eu-1\n[acme],eu-1\na\ufffd,eu-1\n")
+	code, _, errs := o.run("tenant", "import", "t.csv")
+	if code != ExitDone || strings.Count(errs, "note: 2 tenants in t.csv cannot be named by any token") != 1 || !strings.Contains(errs, `the first is "[acme]": an id in brackets`) {
+		t.Errorf("status %d, stderr %q", code, errs)
+	}
+}
+
 // TestTenantImportReportsEveryBadLine checks that one bad line is enough for nothing to be written.
 func TestTenantImportReportsEveryBadLine(t *testing.T) {
 	o := openOffice(t)

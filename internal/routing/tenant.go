@@ -104,11 +104,28 @@ func TenantFromClaim(claim json.RawMessage) (string, error) {
 	if err := json.Unmarshal(claim, &tenant); err != nil {
 		return "", errClaimType
 	}
-	switch {
-	case strings.HasPrefix(tenant, "[") && strings.HasSuffix(tenant, "]"):
+	switch err := Claimable(tenant); {
+	case errors.Is(err, errInBrackets):
 		return "", errClaimSeveral
-	case !utf8.Valid(claim), strings.ContainsRune(tenant, utf8.RuneError), !directory.ValidTenant(tenant):
+	case err != nil, !utf8.Valid(claim), !directory.ValidTenant(tenant):
 		return "", errClaimValue
 	}
 	return tenant, nil
+}
+
+// Errors of Claimable.
+var (
+	errInBrackets  = errors.New("an id in brackets, which is how API Gateway writes a token's list of tenants")
+	errReplacement = errors.New("an id with the character U+FFFD, to which broken text decodes")
+)
+
+// Claimable says why a token's claim is never taken for this id, though a tenant may have it; nil when one may be.
+func Claimable(tenant string) error {
+	switch {
+	case strings.HasPrefix(tenant, "[") && strings.HasSuffix(tenant, "]"):
+		return errInBrackets
+	case strings.ContainsRune(tenant, utf8.RuneError):
+		return errReplacement
+	}
+	return nil
 }
