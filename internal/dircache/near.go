@@ -20,6 +20,11 @@ func (c *Cache) newSource(d Directory) *source {
 	return &source{directory: d, spare: gate{spread: c.spread}, needing: gate{spread: c.spread}}
 }
 
+func (s *source) get(ctx context.Context, tenant string) (entry directory.Entry, err error) {
+	defer routing.Recovered("reading an entry", &err)
+	return s.directory.Get(ctx, tenant)
+}
+
 // asking is one look-up of one tenant.
 type asking struct {
 	*Cache
@@ -40,7 +45,7 @@ func (a asking) read(ctx context.Context, from *source) (directory.Entry, error)
 	}
 	try, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
-	entry, err := from.directory.Get(try, a.tenant)
+	entry, err := from.get(try, a.tenant)
 	if err == nil && (entry.Tenant != a.tenant || entry.Epoch == 0) {
 		err = fmt.Errorf("asked for tenant %q, got epoch %d of %q", a.tenant, entry.Epoch, entry.Tenant)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -274,6 +275,19 @@ func TestAReadingOutlivesItsFirstAsker(t *testing.T) {
 		leave()
 		wg.Wait()
 	})
+}
+
+// TestAReadingThatPanics has failed, in a goroutine where a panic would end the process.
+func TestAReadingThatPanics(t *testing.T) {
+	c := testConfig(fixed{"acme": at(1, "acme")}, naming)
+	c.Topologies = reader(func(context.Context, uint64) (directory.Topology, error) { panic("a fault of the adapter") })
+	var seen Outcome
+	c.Observe = func(o Outcome) { seen = o }
+	resp := newEngine(t, c).Serve(t.Context(), "acme", get("/x"))
+	wantProblem(t, resp, 503)
+	if seen.Err == nil || !strings.Contains(seen.Err.Error(), "a fault of the adapter") || !strings.Contains(seen.Err.Error(), "places_test.go") {
+		t.Errorf("operators are told %v, want what and where", seen.Err)
+	}
 }
 
 // TestFailuresAreForgotten: what could not be read takes no room for longer than its failure stands, and what

@@ -88,7 +88,7 @@ func (v *versions[V]) reading(ctx context.Context, version uint64) *reading[V] {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, v.limit)
 		defer cancel()
-		value, err := v.read(ctx, version)
+		value, err := v.guarded(ctx, version)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if r.value, r.err, r.until = value, err, v.now().Add(failedFor); err == nil {
@@ -100,4 +100,9 @@ func (v *versions[V]) reading(ctx context.Context, version uint64) *reading[V] {
 		close(r.done)
 	}()
 	return r
+}
+
+func (v *versions[V]) guarded(ctx context.Context, version uint64) (value V, err error) {
+	defer Recovered("reading a topology or a key", &err)
+	return v.read(ctx, version)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -210,7 +211,13 @@ func (r *Refresher) look() <-chan struct{} {
 
 // fetch reads, opens and takes the object. The tag that it returns is of an object that need not be read
 // again: one that was taken, or that no second look would find better.
-func (r *Refresher) fetch(ctx context.Context, tag string) (*Snapshot, string, error) {
+func (r *Refresher) fetch(ctx context.Context, tag string) (_ *Snapshot, next string, err error) {
+	next = tag
+	defer func() { // in a goroutine of its own, nobody above this recovers
+		if p := recover(); p != nil {
+			err = fmt.Errorf("reading the snapshot panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
 	sealed, newTag, err := r.c.Reader.Get(ctx, tag)
 	if errors.Is(err, ErrSame) {
 		return nil, tag, nil

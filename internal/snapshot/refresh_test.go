@@ -1,8 +1,10 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -303,4 +305,38 @@ func TestRefresherNeedsItsParts(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+}
+
+// faultyReader panics when it is first asked.
+type faultyReader struct {
+	*object
+	asked bool
+}
+
+func (f *faultyReader) Get(ctx context.Context, unless string) ([]byte, string, error) {
+	if !f.asked {
+		f.asked = true
+		panic("a fault of the adapter")
+	}
+	return f.object.Get(ctx, unless)
+}
+
+// TestALookThatPanics has failed, in a goroutine where a panic would end the process, and the next look takes what is
+// there.
+func TestALookThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &faultyReader{object: &object{}}
+		o.put(seal(t, plainSnapshot(t, "eu-1", 3, time.Now())))
+		h, w := NewHolder("eu-1"), &watch{}
+		r, err := NewRefresher(RefreshConfig{Reader: o, Opener: &ring, Holder: h, Observe: w.observe})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(t.Context(), time.Second); err == nil || !strings.Contains(err.Error(), "a fault of the adapter") {
+			t.Errorf("started with %v", err)
+		}
+		if err := r.Start(t.Context(), time.Second); err != nil || h.Generation() != 3 {
+			t.Errorf("the next look: generation %d, %v", h.Generation(), err)
+		}
+	})
 }

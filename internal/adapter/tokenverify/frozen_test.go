@@ -1,11 +1,15 @@
 package tokenverify
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 // TestAFetchThatStoodStill with its environment is of no use to the next invocation: the keys are fetched anew, and not
@@ -41,6 +45,24 @@ func TestAFetchThatStoodStill(t *testing.T) {
 			close(goOn)
 			<-running
 		}
+	}
+}
+
+// TestAFetchThatPanics has failed, in a goroutine where a panic would end the process.
+func TestAFetchThatPanics(t *testing.T) {
+	key := rsaKey(t, "k1")
+	i := newLogin(t, key)
+	v, c := verifier(t, i, nil)
+	real := v.keys.issuer.client.Transport
+	v.keys.issuer.client.Transport = carrier(func(*http.Request) (*http.Response, error) { panic("a fault") })
+	token := sign(t, jose.RS256, key, payload(i))
+	if _, err := v.Verify(t.Context(), token); err == nil || errors.Is(err, routing.ErrToken) || !strings.Contains(err.Error(), "a fault") {
+		t.Errorf("verified with %v", err)
+	}
+	v.keys.issuer.client.Transport = real
+	c.pass(firstPause)
+	if _, err := v.Verify(t.Context(), token); err != nil {
+		t.Errorf("later: %v", err)
 	}
 }
 

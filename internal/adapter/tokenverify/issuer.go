@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"cellwall.dev/cellwall/internal/routing"
 )
 
 const maxDocument = 1 << 20 // bytes of an issuer's document
@@ -40,7 +42,8 @@ func webAddress(s string) error {
 }
 
 // download reads the issuer's discovery document and the keys that it names.
-func (i *issuer) download(ctx context.Context) (keys, error) {
+func (i *issuer) download(ctx context.Context) (found keys, err error) {
+	defer routing.Recovered("reading the issuer's keys", &err)
 	var discovery struct {
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
@@ -65,8 +68,7 @@ func (i *issuer) download(ctx context.Context) (keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := parseKeys(set)
-	if err != nil {
+	if found, err = parseKeys(set); err != nil {
 		return nil, fmt.Errorf("%s: %w", discovery.Keys, err)
 	}
 	return found, nil
