@@ -233,7 +233,7 @@ var refusals = []struct {
 	code int
 	next string
 }{
-	{directory.ErrNoHeadroom, ExitFound, "cellwall cell headroom shows what is left, and which cells are closed"},
+	{directory.ErrNoHeadroom, ExitFound, "cellwall cell headroom shows what is left, and which cells are closed; cell open CELL --capacity N opens one, or gives it more"},
 	{directory.ErrNoSlot, ExitFound, ""},
 	{directory.ErrSlotTaken, ExitFound, "give the command again"},
 	{directory.ErrReused, ExitFound, "leave --operation out: it repeats a change whose answer was lost, and this is another"},

@@ -35,6 +35,7 @@ func TestLocalWrongUse(t *testing.T) {
 		args  []string
 	}{
 		{"unknown command", []string{"sideways"}},
+		{"want at least one", []string{"traffic", "--rps", "0.1", "--for", "1s"}},
 		{"unknown flag", []string{"up", "--fast"}},
 		{"accepts 0 arg", []string{"up", "eu-1"}},
 		{"accepts 1 arg", []string{"token"}},

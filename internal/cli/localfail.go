@@ -126,14 +126,14 @@ func localHeal(l *local) *cobra.Command {
 		Short: "End faults: all of them, or one",
 		Long: `End what local fail and local poison began: all of it, or one process's or tenant's part. It returns when the
 processes answer again. What was killed starts, what was stopped goes on where it was, a gate goes away. Exit
-status 0, too, when nothing was broken.`,
+status 0, too, when nothing was broken, 2 when neither the poison nor the directory knows the tenant.`,
 		Args: usageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, r, err := l.find()
+			d, r, err := l.find()
 			if err != nil {
 				return err
 			}
-			healed, err := l.heal(cmd, r, args)
+			healed, err := l.heal(cmd, d, r, args)
 			if err != nil {
 				return localError(err)
 			}
@@ -157,7 +157,7 @@ status 0, too, when nothing was broken.`,
 	return cmd
 }
 
-func (l *local) heal(cmd *cobra.Command, r *localcell.Running, args []string) (localcell.Healed, error) {
+func (l *local) heal(cmd *cobra.Command, d localcell.Dir, r *localcell.Running, args []string) (localcell.Healed, error) {
 	ctx := cmd.Context()
 	if len(args) > 0 && args[0] == "tenant" {
 		if len(args) != 2 {
@@ -170,7 +170,14 @@ func (l *local) heal(cmd *cobra.Command, r *localcell.Running, args []string) (l
 		if changed {
 			healed.Tenants = append(healed.Tenants, args[1])
 		}
-		return healed, err
+		if changed || err != nil {
+			return healed, err
+		}
+		// Whoever was not poisonous may be misspelled. A directory that does not answer is no reason to fail.
+		if _, err := d.Entry(ctx, r, args[1]); errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
+			return healed, directoryError(err)
+		}
+		return healed, nil
 	}
 	name := ""
 	if len(args) > 0 {

@@ -47,6 +47,7 @@ func TestTenantAdd(t *testing.T) {
 	o.refused(ExitFound, "already", "tenant", "add", "acme", "--load", "10")
 	o.refused(ExitFound, "no cell has headroom: stamp a new one first", "tenant", "add", "big", "--load", "36")
 	o.refused(ExitFound, "no cell has headroom: stamp a new one first", "tenant", "add", "own", "--internal")
+	o.refused(ExitFound, "cell open CELL --capacity", "tenant", "add", "own", "--internal")
 	o.refused(ExitUsage, `"whale"`, "tenant", "add", "new", "--size", "huge")
 	o.refused(ExitUsage, "--load", "tenant", "add", "new", "--load", "-1")
 	o.refused(ExitUsage, "argument 1 is empty", "tenant", "add", "")

@@ -136,7 +136,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch f := g.spec.Fault; {
 	case f != nil && f.How == HowErrors:
-		problem(w, f.Status, "this shard fails on purpose")
+		// As a service that fails would say it: the client gets this, and is to learn nothing of shards.
+		problem(w, f.Status, "the request could not be served")
 	case f != nil && f.How == HowThrottle:
 		w.Header().Set(headerErrorType, throttledType)
 		w.Header().Set("Content-Type", "application/json")

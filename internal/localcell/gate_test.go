@@ -91,7 +91,7 @@ func TestAGatePassesOn(t *testing.T) {
 func TestAGateAnswersErrorsAndThrottles(t *testing.T) {
 	none := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the worker was asked") })
 	url, _ := gated(t, gateSpec{Fault: &Fault{How: HowErrors, Status: 503}}, none, nil)
-	if resp, text, err := sent(t, "PUT", url+"/orders/1", "acme"); err != nil || resp.StatusCode != 503 || !strings.Contains(text, "on purpose") {
+	if resp, text, err := sent(t, "PUT", url+"/orders/1", "acme"); err != nil || resp.StatusCode != 503 || strings.Contains(text, "purpose") || strings.Contains(text, "shard") || !strings.Contains(text, `"status":503`) {
 		t.Errorf("errors: %+v %s, %v", resp, text, err)
 	}
 	url, _ = gated(t, gateSpec{Fault: &Fault{How: HowThrottle}}, none, nil)

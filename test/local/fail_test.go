@@ -88,6 +88,7 @@ func TestTwoCellsThatHurt(t *testing.T) {
 		{"fails by kill, hang, not by \"slow\"", []string{"fail", "store", "--how", "slow"}},
 		{"500 to 599", []string{"fail", "shard", "eu-1/7", "--how", "errors", "--status", "404"}},
 		{"which tenant", []string{"heal", "tenant"}},
+		{"is not in the directory", []string{"heal", "tenant", "nobody"}},
 		{"is not in the directory", []string{"poison", "stranger"}},
 		{"is not an active tenant here", []string{"traffic", "--rps", "1", "--for", "1s", "--tenants", other}},
 	} {

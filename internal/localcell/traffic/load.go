@@ -76,8 +76,11 @@ func (l Load) Check() error {
 	if !(l.RPS > 0 && l.RPS <= MaxRPS) || l.For <= 0 || l.For > MaxFor || l.AtOnce < 1 {
 		return fmt.Errorf("%g requests a second for %v, %d at once: want more than 0 and up to %d, up to %v, at least 1", l.RPS, l.For, l.AtOnce, MaxRPS, MaxFor)
 	}
-	if n := l.RPS * l.For.Seconds(); n > MaxRequests {
+	switch n := l.RPS * l.For.Seconds(); {
+	case n > MaxRequests:
 		return fmt.Errorf("%.0f requests: want at most %d in one run", n, MaxRequests)
+	case n < 1:
+		return fmt.Errorf("%g requests a second for %v are %.2g of one: want at least one", l.RPS, l.For, n)
 	}
 	return nil
 }
@@ -117,9 +120,11 @@ func (l Load) arrivals() ([]arrival, error) {
 	var all []arrival
 	jobs := make([]int32, len(l.Tenants))
 	for at := 0.0; ; {
-		at += random.ExpFloat64() / l.RPS
-		if at >= l.For.Seconds() {
-			return all, nil
+		if at += random.ExpFloat64() / l.RPS; at >= l.For.Seconds() {
+			if len(all) > 0 {
+				return all, nil
+			}
+			at = random.Float64() * l.For.Seconds() // a run without a request would say that all is well
 		}
 		x := random.Float64() * total
 		i := sort.Search(len(sums), func(i int) bool { return sums[i] > x })

@@ -241,6 +241,22 @@ func TestFailuresAreTheTenants(t *testing.T) {
 	}
 }
 
+// TestSomethingIsSent: of one request that is expected, chance makes none in e⁻¹ of all runs.
+func TestSomethingIsSent(t *testing.T) {
+	for seed := range uint64(100) {
+		l := Load{RPS: 1, For: time.Second, AtOnce: 1, Seed: seed, Tenants: []Loaded{{Load: 1}}}
+		plan, err := l.arrivals()
+		if err != nil || len(plan) == 0 {
+			t.Fatalf("seed %d: %d requests, %v", seed, len(plan), err)
+		}
+		for _, a := range plan {
+			if a.due < 0 || a.due >= l.For {
+				t.Errorf("seed %d: one is due after %v of %v", seed, a.due, l.For)
+			}
+		}
+	}
+}
+
 func TestLoadCheck(t *testing.T) {
 	good := Load{RPS: 10, For: time.Second, AtOnce: 1}
 	if err := good.Check(); err != nil {
@@ -249,7 +265,7 @@ func TestLoadCheck(t *testing.T) {
 	for _, change := range []func(*Load){
 		func(l *Load) { l.RPS = 0 }, func(l *Load) { l.RPS = -1 }, func(l *Load) { l.RPS = math.NaN() }, func(l *Load) { l.RPS = math.Inf(1) },
 		func(l *Load) { l.For = 0 }, func(l *Load) { l.For = MaxFor + 1 }, func(l *Load) { l.AtOnce = 0 },
-		func(l *Load) { l.RPS, l.For = MaxRPS, MaxFor },
+		func(l *Load) { l.RPS, l.For = MaxRPS, MaxFor }, func(l *Load) { l.RPS = 0.9 },
 	} {
 		l := good
 		if change(&l); l.Check() == nil {
