@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -152,9 +153,32 @@ func (g *Guard) serve(next http.Handler, w http.ResponseWriter, r *http.Request,
 	}
 	out := &writer{ResponseWriter: w}
 	t := &Tenant{call: c, g: g, once: o, out: out, header: r.Header}
+	if o != nil {
+		around := w.Header().Clone()
+		out.instead = func() bool { return !t.committing() && g.unrefuse(w, r, t, around) }
+	}
 	next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), contextKey{}, t)))
 	if err := t.failure(); err != nil && !out.begun.Load() {
 		// The service said nothing of it, and silence would be 200.
 		Fail(out, err)
 	}
+}
+
+// unrefuse answers a request that the service refuses as an execution of it was answered that took effect meanwhile, in
+// another process whose router had given up: the refusal would be for what that one did, as of a precondition that it
+// broke. around are the headers that whoever is around the guard set.
+func (g *Guard) unrefuse(w http.ResponseWriter, r *http.Request, t *Tenant, around http.Header) bool {
+	before, err := t.once.recorded(r.Context(), g.c.Items, t.tenant)
+	if err == nil && before == nil {
+		return false
+	}
+	clear(w.Header())
+	maps.Copy(w.Header(), around)
+	if err != nil {
+		g.c.Log.Error("the store does not answer", "err", err)
+		refuse(w, http.StatusServiceUnavailable, "the store did not answer")
+		return true
+	}
+	t.once.replay(w, before)
+	return true
 }

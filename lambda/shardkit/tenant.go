@@ -157,6 +157,13 @@ func (t *Tenant) moved(ctx context.Context, err error) error {
 	return err
 }
 
+// committing says whether a Commit answered the request, or is about to.
+func (t *Tenant) committing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
 // failure is why the request did not take effect though it was to.
 func (t *Tenant) failure() error {
 	t.mu.Lock()
@@ -168,16 +175,26 @@ func (t *Tenant) failure() error {
 type writer struct {
 	http.ResponseWriter
 	begun atomic.Bool
+	// instead answers in a refusal's place, or returns false; nil for never.
+	instead func() bool
+	muted   bool // it did
 }
 
 func (w *writer) WriteHeader(status int) {
 	if status >= 200 && w.begun.Swap(true) {
 		return // the one that began stands
 	}
+	if status >= 400 && status <= 499 && status != http.StatusMisdirectedRequest && w.instead != nil && w.instead() {
+		w.muted = true
+		return
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *writer) Write(p []byte) (int, error) {
+	if w.muted {
+		return len(p), nil
+	}
 	w.begun.Store(true)
 	return w.ResponseWriter.Write(p)
 }
@@ -201,6 +218,9 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Flush is for services that ask for an http.Flusher.
 func (w *writer) Flush() {
+	if w.muted {
+		return
+	}
 	w.begun.Store(true)
 	// A writer that cannot flush sends at the end.
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
