@@ -18,6 +18,7 @@ import (
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/localcell/jobqueue"
+	"cellwall.dev/cellwall/internal/quarantine"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/health"
 	"cellwall.dev/cellwall/internal/routing/limit"
@@ -71,7 +72,7 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 	}
 	f.told = newVerdicts(s.Plan, f.queues, log)
 	f.watch = poison.New(poison.Config{OnVerdict: func(v poison.Verdict) {
-		log.Error("a tenant takes down who serves it", "tenant", v.Tenant, "shards", v.Shards, "until", v.Until, "firm", v.Firm)
+		log.Warn(quarantine.Message, "tenant", v.Tenant, "shards", v.Shards, "downs", v.Downs, "firm", v.Firm, "until", v.Until, "repeats", v.Repeats)
 		counters.suspect(v.Tenant)
 		f.told.say(v)
 	}})
