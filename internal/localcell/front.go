@@ -72,7 +72,8 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 	}
 	f.told = newVerdicts(s.Plan, f.queues, log)
 	f.watch = poison.New(poison.Config{OnVerdict: func(v poison.Verdict) {
-		log.Warn(quarantine.Message, "tenant", v.Tenant, "shards", v.Shards, "downs", v.Downs, "firm", v.Firm, "until", v.Until, "repeats", v.Repeats)
+		// An error, though a warning on AWS: the local router logs nothing less.
+		log.Error(quarantine.Message, "tenant", v.Tenant, "shards", v.Shards, "downs", v.Downs, "firm", v.Firm, "until", v.Until, "repeats", v.Repeats)
 		counters.suspect(v.Tenant)
 		f.told.say(v)
 	}})
