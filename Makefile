@@ -12,10 +12,6 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 progress := scripts/progress.sh
 # The race detector needs cgo, and that a C compiler.
 race := $(shell test "$$(go env CGO_ENABLED 2>/dev/null)" = 1 && echo -race)
-# Everything but the CDK app: compiling awscdk under the race detector costs minutes, and jsii is used
-# from one goroutine. The directory's contract on the emulator comes first, since it takes longest and waits
-# for the emulator more than for processors.
-racy = ./test/dynamo $$(go list ./... | grep -v -e /cdk -e /test/deploy -e /test/dynamo)
 
 .PHONY: help
 help: ## what can be made
@@ -43,8 +39,7 @@ test: tools-all node_modules/.stamp .venv/.stamp build dist ## everything that m
 	@test -z "$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go' -not -path './node_modules/*'))" || { echo "error: gofmt would change files: run gofmt -w" >&2; exit 1; }
 	@$(progress) "go vet" go vet ./...
 	@test -n "$(race)" || echo "note: no C compiler found, so the race detector stays off (Debian: apt-get install gcc)" >&2
-	@$(progress) "tests" go test $(race) -timeout 20m $(racy)
-	@test -z "$(race)" || $(progress) "schedules of holding" go test -run '^TestHoldSchedules$$' ./internal/directory
+	@$(progress) "tests" env RACE=$(race) scripts/test-go.sh
 	@$(progress) "CDK tests" go test -timeout 15m ./cdk/...
 	@$(progress) "deployment tests" go test -timeout 15m ./test/deploy/...
 

@@ -1,0 +1,5 @@
+//go:build race
+
+package dircache
+
+const raceEnabled = true
