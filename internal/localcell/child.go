@@ -158,7 +158,7 @@ func (c *child) once(ctx context.Context) error {
 	c.set(func() {
 		c.state, c.process, c.kill, c.exited = childStarting, process, cmd.Process.Kill, exited
 		c.starts++
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrProcessDone) { // of one that has ended, its status says why
 			c.lastErr = err
 		}
 	})
