@@ -42,6 +42,7 @@ type frontSettings struct {
 // RunFrontDoor is the front door process: it sends each tenant's requests to the cell where the directory has
 // the tenant, on the listener that it inherited, until ctx ends.
 func RunFrontDoor(ctx context.Context, d Dir) error {
+	collectLater()
 	var s frontSettings
 	if err := d.readJSON(fileFrontDoor, &s); err != nil {
 		return fmt.Errorf("the front door's settings: %w", err)

@@ -76,6 +76,7 @@ func RunRouter(ctx context.Context, d Dir, cell string) error {
 	if cell != "" {
 		file = cell + "." + fileRouter
 	}
+	collectLater()
 	var settings routerSettings
 	if err := d.readJSON(file, &settings); err != nil {
 		return fmt.Errorf("the router's settings: %w", err)
