@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
@@ -63,7 +62,7 @@ func newFront(s routerSettings, keys directory.Keys, counters *counting, log *sl
 	if err != nil {
 		return nil, err
 	}
-	served := &lookup{home: home}
+	served := directory.Later(home) // the router starts while the directory is down
 	f := &front{
 		counters: counters, snapshot: snapshot.NewHolder(s.Plan.Cell), health: map[string]*health.Tracker{
 			routing.ViaHTTP: health.New(health.Config{}), routing.ViaLambda: health.New(health.Config{}), routing.ViaQueue: health.New(health.Config{Queue: true}),
@@ -154,39 +153,4 @@ func (t sliceWorkers) Send(ctx context.Context, call routing.Call, req *routing.
 		return nil, fmt.Errorf("shard %s: %w", call.Shard, routing.ErrThrottled)
 	}
 	return resp, err
-}
-
-// lookup opens the directory with the first request, so that the router starts while the directory is down.
-type lookup struct {
-	home directory.Home
-	dir  atomic.Pointer[directory.Directory]
-}
-
-// Get implements dircache.Directory.
-func (l *lookup) Get(ctx context.Context, tenant string) (directory.Entry, error) {
-	d, err := l.open(ctx)
-	if err != nil {
-		return directory.Entry{}, err
-	}
-	return d.Get(ctx, tenant)
-}
-
-// Topology implements routing.Topologies.
-func (l *lookup) Topology(ctx context.Context, cell string, version uint64) (directory.Topology, error) {
-	d, err := l.open(ctx)
-	if err != nil {
-		return directory.Topology{}, err
-	}
-	return d.Topology(ctx, cell, version)
-}
-
-func (l *lookup) open(ctx context.Context) (*directory.Directory, error) {
-	if d := l.dir.Load(); d != nil {
-		return d, nil
-	}
-	d, err := directory.Open(ctx, l.home)
-	if err == nil {
-		l.dir.Store(d)
-	}
-	return d, err
 }

@@ -12,6 +12,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/shardhttp"
 	"cellwall.dev/cellwall/internal/adapter/tokenverify"
 	"cellwall.dev/cellwall/internal/dircache"
+	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
@@ -55,7 +56,7 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 	if err != nil {
 		return err
 	}
-	entries, err := dircache.New(dircache.Config{Directory: &lookup{home: home}, TTL: entryTTL, Negative: strangerTTL})
+	entries, err := dircache.New(dircache.Config{Directory: directory.Later(home), TTL: entryTTL, Negative: strangerTTL})
 	if err != nil {
 		return err
 	}

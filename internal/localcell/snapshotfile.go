@@ -111,7 +111,7 @@ func RunKeeper(ctx context.Context, d Dir, cell string) error {
 		return err
 	}
 	k, err := keeper.New(keeper.Config{
-		Cell: s.Plan.Cell, Store: snapfile.New(files.file), Keyring: seal, Directory: &kept{lookup{home: home}},
+		Cell: s.Plan.Cell, Store: snapfile.New(files.file), Keyring: seal, Directory: directory.Later(home),
 		Keys:   func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) },
 		Issuer: issuer, Queues: queueAges{jobqueue.NewClient(s.Store, s.AdminSecret), s.Plan.Cell},
 		Suspects: watch.quarantine,
@@ -131,36 +131,6 @@ func RunKeeper(ctx context.Context, d Dir, cell string) error {
 		}
 	})
 	return nil
-}
-
-// kept is the directory as the keeper reads it, opened when it answers.
-type kept struct{ lookup }
-
-// ListCell implements keeper.Directory.
-func (k *kept) ListCell(ctx context.Context, cell, after string, limit int) ([]directory.Entry, error) {
-	d, err := k.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return d.ListCell(ctx, cell, after, limit)
-}
-
-// Topologies implements keeper.Directory.
-func (k *kept) Topologies(ctx context.Context, cell string, after uint64, limit int) ([]directory.Topology, error) {
-	d, err := k.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return d.Topologies(ctx, cell, after, limit)
-}
-
-// Cell implements keeper.Directory.
-func (k *kept) Cell(ctx context.Context, name string) (directory.Cell, error) {
-	d, err := k.open(ctx)
-	if err != nil {
-		return directory.Cell{}, err
-	}
-	return d.Cell(ctx, name)
 }
 
 // queueAges are how long the oldest jobs of the cell's shards have waited.
