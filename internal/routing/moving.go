@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -28,6 +29,11 @@ const doubtAfter = time.Second
 func (s *serving) look(ctx context.Context) (directory.Entry, *Response) {
 	s.looks++
 	known, err := s.learn(s.config.Entries.Entry(ctx, s.out.Tenant))
+	if told := s.toldEpoch(); told > known.Epoch && (err == nil || errors.Is(err, directory.ErrNotFound)) {
+		if fresh, ok := s.news(ctx, known.Entry); ok {
+			known, err = Known{Entry: fresh}, nil
+		}
+	}
 	if err == nil && s.own(known.Entry) && known.Age > doubtAfter && known.State != directory.Active && known.State != directory.Moving {
 		if fresh, ok := s.news(ctx, known.Entry); ok {
 			known.Entry = fresh
@@ -48,6 +54,21 @@ func (s *serving) news(ctx context.Context, than directory.Entry) (fresh directo
 	s.looks++
 	known, err := s.learn(s.config.Entries.Fresh(ctx, s.out.Tenant, than.Epoch))
 	return known.Entry, err == nil && known.Epoch > than.Epoch
+}
+
+// toldEpoch is the epoch of the entry by which an authenticated front door chose this cell, 0 where none says so. One
+// above what is known here is of a tenant that has come since: without another look, it would be sent back and forth
+// until what is remembered here expires.
+func (s *serving) toldEpoch() uint64 {
+	values := s.req.Header[HeaderEpoch]
+	if !s.req.FrontDoor || len(values) != 1 {
+		return 0
+	}
+	told, err := strconv.ParseUint(values[0], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return told
 }
 
 // learn remembers for the operators how an entry came to be known.

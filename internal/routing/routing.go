@@ -88,7 +88,7 @@ type Request struct {
 	Complete func(id string) *Response
 
 	// FrontDoor says that an authenticated front door asks on the tenant's behalf. It is told 421 of a tenant that
-	// lives in another cell; anybody else, that it is not known.
+	// lives in another cell; anybody else, that it is not known. Its HeaderEpoch is heeded, and nobody else's.
 	FrontDoor bool
 }
 
