@@ -71,6 +71,38 @@ func TestFrontDoor(t *testing.T) {
 	}
 }
 
+// TestFrontDoorFollows a tenant that moves faster than its request, and not for ever.
+func TestFrontDoorFollows(t *testing.T) {
+	for _, stays := range []uint64{1, 2, 4, 5, 100} {
+		entries := &nomad{}
+		engine, err := New(door(entries, sender(func(_ context.Context, call Call, _ *Request) (*Response, error) {
+			if call.Epoch < stays {
+				return &Response{Status: 421}, nil
+			}
+			return ok(call.Shard), nil
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp := engine.Serve(t.Context(), "acme", &Request{Method: "POST", Path: "/"})
+		if want := map[bool]int{true: 200, false: 503}[stays <= maxLooks]; resp.Status != want || entries.epoch > maxLooks {
+			t.Errorf("settled at epoch %d: answered %d, want %d, after %d readings", stays, resp.Status, want, entries.epoch)
+		}
+	}
+}
+
+// nomad is Entries of a tenant that is in another cell each time.
+type nomad struct{ epoch uint64 }
+
+func (n *nomad) Entry(context.Context, string) (Known, error) {
+	n.epoch++
+	return Known{Entry: in([]string{"eu-1", "us-1"}[n.epoch%2], n.epoch, directory.Active)}, nil
+}
+
+func (n *nomad) Fresh(ctx context.Context, tenant string, _ uint64) (Known, error) {
+	return n.Entry(ctx, tenant)
+}
+
 // TestFrontDoorSendsOnce: what a cell may have done is not sent to it again; it has repeated it itself where that
 // was safe.
 func TestFrontDoorSendsOnce(t *testing.T) {

@@ -127,8 +127,9 @@ func (s *serving) ask(ctx context.Context, entry directory.Entry) *Response {
 		if !s.again(last) || ctx.Err() != nil || s.left() <= 0 {
 			break
 		}
-		if last.misdirected() && !followed {
-			// The shard knows better where the tenant lives. Only a higher epoch is news.
+		if last.misdirected() && (!followed || s.config.Cells && s.looks < maxLooks) {
+			// The shard knows better where the tenant lives, or the cell, which a tenant may leave again while its
+			// request is on its way. Only a higher epoch is news.
 			followed, repeating = true, false
 			if fresh, ok := s.news(ctx, entry); ok {
 				if entry, refusal = s.settle(ctx, fresh); refusal != nil {

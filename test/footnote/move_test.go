@@ -37,9 +37,8 @@ func TestChangeOfCell(t *testing.T) {
 		tenants.Go(func() {
 			for n := 0; stop.Err() == nil; n++ {
 				want := fmt.Sprintf("%s %d", tenant.ID, n)
-				status, _ := c.do(client, tenant.Token, http.MethodPut, "/orders/1", want)
-				if status != http.StatusNoContent {
-					t.Errorf("PUT of %s was answered %d", tenant.ID, status)
+				if status, answer := c.do(client, tenant.Token, http.MethodPut, "/orders/1", want); status != http.StatusNoContent {
+					t.Errorf("PUT of %s was answered %d %q", tenant.ID, status, answer)
 				}
 				if status, got := c.do(client, tenant.Token, http.MethodGet, "/orders/1", ""); status != http.StatusOK || got != want {
 					t.Errorf("GET of %s was answered %d %q, want %q", tenant.ID, status, got, want)
