@@ -24,6 +24,7 @@ import (
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/telemetry"
+	_ "cellwall.dev/cellwall/lambda/internal/collectlater"
 	"cellwall.dev/cellwall/lambda/internal/first"
 )
 
@@ -31,7 +32,6 @@ import (
 const timeout = 28500 * time.Millisecond
 
 func main() {
-	first.CollectLater()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	gateway, err := frontDoor(log)
 	if err != nil {

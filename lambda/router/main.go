@@ -29,14 +29,13 @@ import (
 	"cellwall.dev/cellwall/internal/routing/poison"
 	"cellwall.dev/cellwall/internal/snapshot"
 	"cellwall.dev/cellwall/internal/telemetry"
-	"cellwall.dev/cellwall/lambda/internal/first"
+	_ "cellwall.dev/cellwall/lambda/internal/collectlater"
 )
 
 // timeout is for one request. An HTTP API gives up after 30 seconds.
 const timeout = 28 * time.Second
 
 func main() {
-	first.CollectLater()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	function, begin, err := router(context.Background(), log)
 	if err != nil {

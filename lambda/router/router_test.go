@@ -2,6 +2,9 @@ package main
 
 import (
 	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -47,5 +50,22 @@ func BenchmarkRouter(b *testing.B) {
 		if _, _, err := router(b.Context(), slog.New(slog.DiscardHandler)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestCollectsLater: no garbage is collected while the packages are initialised, which allocates more than the 4 MB at
+// which the runtime begins.
+func TestCollectsLater(t *testing.T) {
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^$")
+	self.Env = append(os.Environ(), "GODEBUG=gctrace=1,inittrace=1", "GOGC=")
+	trace, err := self.CombinedOutput()
+	if err != nil {
+		t.Fatal(err, string(trace))
+	}
+	if !strings.Contains(string(trace), "init github.com/aws/aws-sdk-go-v2/service/dynamodb/schemas ") {
+		t.Fatalf("the trace is none of this function: %s", trace)
+	}
+	if strings.Contains(string(trace), "\ngc 1 @") {
+		t.Errorf("garbage is collected: %s", trace)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/handler"
 	"cellwall.dev/cellwall/internal/sample"
+	_ "cellwall.dev/cellwall/lambda/internal/collectlater"
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
 

@@ -1,4 +1,4 @@
-package first
+package collectlater
 
 import (
 	"runtime"
@@ -17,7 +17,7 @@ func percent() int {
 func TestCollectLater(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
-	CollectLater()
+	collectLater()
 	if got := percent(); got != lateCollection {
 		t.Errorf("before the first collection the percentage is %d, want %d", got, lateCollection)
 	}
@@ -34,7 +34,7 @@ func TestCollectLater(t *testing.T) {
 func TestCollectLaterLeavesWhatWasSet(t *testing.T) {
 	before := debug.SetGCPercent(50)
 	defer debug.SetGCPercent(before)
-	CollectLater()
+	collectLater()
 	if got := percent(); got != 50 {
 		t.Errorf("the percentage is %d, want the 50 that was set", got)
 	}
