@@ -71,7 +71,7 @@ func TestCacheIsBounded(t *testing.T) {
 	name := func(n int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, n)) }
 	until := start.Add(time.Hour)
 	for n := range 10_000 {
-		c.put(name(n), verdict{tenant: fmt.Sprint(n), until: until})
+		c.put(name(n), verdict{tenant: fmt.Sprint(n), until: until.UnixMilli()})
 		if c.size() > 100 {
 			t.Fatalf("%d verdicts after %d", c.size(), n+1)
 		}

@@ -140,11 +140,10 @@ func (v *Verifier) judge(ctx context.Context, token string) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	good := verdict{generation: generation}
 	for _, key := range keys {
 		if _, err = jws.Verify([]byte(token), jws.WithCompact(), jws.WithKey(signatures[algorithm], key.public)); err == nil {
-			good.tenant, good.from, good.until, err = v.tenant(claims)
-			return good, err
+			tenant, from, until, err := v.tenant(claims)
+			return verdict{tenant, from.UnixMilli(), until.UnixMilli(), generation}, err
 		}
 	}
 	return verdict{}, refuse("no key of the issuer made its signature")

@@ -16,7 +16,8 @@
 //  5. Unforgiving (Tenants): a tenant is forgotten only when that changes nothing for it: its bucket is full
 //     and nothing of it is in flight. Whoever comes while no room can be made shares one bucket with the
 //     others who do, and is limited together with them.
-//  6. Bounded (Tenants): no more than Config.Tenants are remembered, rounded up to a multiple of 64.
+//  6. Bounded (Tenants): no more than Config.Tenants are remembered, rounded up to a multiple of 64; without a
+//     rate, those that have something in flight (TestUnrated).
 //  7. PerShard (Shards): no more than the limit are in flight to one shard, however many others are.
 //  8. Shared (Shed): no more than the limit are in flight, and a tenant that holds as many of them as there
 //     are left is admitted no more. So one tenant can have half of the router at most, and h tenants that take

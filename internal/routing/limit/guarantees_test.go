@@ -233,11 +233,12 @@ func TestUnforgiving(t *testing.T) {
 		t.Errorf("%d admitted at once after a burst among the others, of %s", n, s.ring[0].tenant)
 	}
 	// Nor is one forgotten that has something in flight.
-	l, c = made(t, Config{Concurrent: 1, Tenants: 64})
+	l, c = made(t, Config{Rate: 1, Burst: 10, Concurrent: 1, Tenants: 64})
 	s, same = stripeWith(l, 2)
 	if _, _, ok := l.Admit(same[0]); !ok {
 		t.Fatal("refused")
 	}
+	c.at = c.at.Add(time.Hour)
 	if l.Admit(same[1]); s.ring[0].tenant != same[0] {
 		t.Error("a tenant with a request in flight is forgotten")
 	}
@@ -275,6 +276,39 @@ func TestBounded(t *testing.T) {
 	}
 	if n != 1024 {
 		t.Errorf("%d tenants are remembered", n)
+	}
+}
+
+// TestUnrated: without a rate, tenants are known for as long as they have something in flight.
+func TestUnrated(t *testing.T) {
+	l, _ := made(t, Config{Concurrent: 2})
+	var out []Ticket
+	for i := range 3000 {
+		tk, _, ok := l.Admit(fmt.Sprint(i % 1500))
+		if !ok || tk.Others() != i/1500 {
+			t.Fatalf("request %d: admitted %t, beside %d", i, ok, tk.Others())
+		}
+		out = append(out, tk)
+	}
+	known := func() (n, free int) {
+		for i := range l.stripes {
+			n += len(l.stripes[i].tenants)
+			free += len(l.stripes[i].free)
+		}
+		return n, free
+	}
+	for round, want := range []int{1500, 0} {
+		for _, tk := range out[round*1500:][:1500] {
+			tk.Release()
+		}
+		if n, free := known(); n != want || n+free != 1500 {
+			t.Errorf("after %d releases %d tenants are known, and %d buckets wait", (round+1)*1500, n, free)
+		}
+	}
+	for i := range 1500 {
+		if tk, _, ok := l.Admit(fmt.Sprint("new", i)); !ok || tk.Others() != 0 {
+			t.Fatalf("a bucket that was somebody else's: admitted %t, beside %d", ok, tk.Others())
+		}
 	}
 }
 

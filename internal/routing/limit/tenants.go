@@ -17,7 +17,7 @@ type Config struct {
 	Burst        int              // requests at once after a quiet time; default one second of the rate
 	Concurrent   int              // requests in flight
 	Environments int              // in use, each with one request at a time, on Lambda; 0 is one process for all
-	Tenants      int              // how many are remembered; default 65,536, which take 12 MB beside their ids
+	Tenants      int              // how many are remembered with a rate; default 65,536, which take 12 MB beside their ids
 	Now          func() time.Time // default time.Now
 }
 
@@ -36,7 +36,7 @@ type Tenants struct {
 	rate       rate.Limit
 	burst      int
 	concurrent int
-	most       int // remembered in one stripe
+	most       int // remembered in one stripe, where there is a rate
 	seed       maphash.Seed
 	stripes    [stripes]stripe
 }
@@ -47,6 +47,7 @@ type stripe struct {
 	tenants map[string]*bucket
 	ring    []*bucket // the same, in the order in which they are looked at for room
 	hand    int
+	free    []*bucket // of nobody at the moment, where there is no rate to remember
 	others  *bucket // shared by those for whom there was no room
 	_       [64]byte
 }
@@ -117,9 +118,13 @@ func (t Ticket) Release() {
 	if t.bucket == nil {
 		return
 	}
-	t.bucket.stripe.mu.Lock()
-	t.bucket.inFlight--
-	t.bucket.stripe.mu.Unlock()
+	b, s := t.bucket, t.bucket.stripe
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.inFlight--; b.inFlight == 0 && b.limit == nil && b != s.others {
+		delete(s.tenants, b.tenant)
+		s.free = append(s.free, b)
+	}
 }
 
 // Admit counts a request of the tenant, whose id is verified: unknown names would fill the memory. When ok is
@@ -158,8 +163,20 @@ func (l *Tenants) wait(b *bucket, now time.Time) time.Duration {
 	return max(time.Nanosecond, time.Duration(math.Ceil(seconds*float64(time.Second))))
 }
 
-// room returns a bucket for a tenant that has none, and forgets another one for it where the stripe is full.
+// room returns a bucket for a tenant that has none, and forgets another one for it where the stripe is full. Without a
+// rate, a tenant has one while it has requests in flight, and there is nothing to remember afterwards.
 func (l *Tenants) room(s *stripe, tenant string, now time.Time) *bucket {
+	if l.rate == 0 {
+		var b *bucket
+		if last := len(s.free) - 1; last >= 0 {
+			b, s.free = s.free[last], s.free[:last]
+			b.tenant = tenant
+		} else {
+			b = l.bucket(s, tenant)
+		}
+		s.tenants[tenant] = b
+		return b
+	}
 	if len(s.ring) < l.most {
 		b := l.bucket(s, tenant)
 		s.tenants[tenant] = b
