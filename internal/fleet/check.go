@@ -26,9 +26,14 @@ func (c *checker) check() {
 	c.auth()
 	c.frontDoor()
 	c.router()
+	c.ingressOf()
+	c.schedules()
+	c.alerts()
+	c.tags()
 	for i := range c.f.Cells {
 		c.network(i)
 		c.quarantine(i)
+		c.egress(i)
 	}
 	c.concurrency()
 	c.waves()

@@ -88,7 +88,8 @@ func (c *checker) within(path string, d, least, most time.Duration) bool {
 		return false
 	}
 	if d < least || d > most {
-		short := func(d time.Duration) string { return strings.TrimSuffix(d.String(), "0s") }
+		whole := strings.NewReplacer("h0m0s", "h", "m0s", "m")
+		short := func(d time.Duration) string { return whole.Replace(d.String()) }
 		c.wrong(path, fmt.Sprintf("%s is %v", path, d), fmt.Sprintf("it must be %s to %s", short(least), short(most)), "write one between them")
 		return false
 	}

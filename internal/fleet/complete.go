@@ -44,6 +44,9 @@ func (f *Fleet) complete(d *decoder) {
 		if _, set := d.at[cellPath(i, "cidr")]; !set && c.VPC == nil {
 			c.CIDR = defaultCIDR
 		}
+		if c.VPC == nil {
+			c.Egress = cmp.Or(c.Egress, EgressEndpoints)
+		}
 		sure := !d.below[cellPath(i, "shards")]
 		for j := range c.Shards {
 			s := &c.Shards[j]

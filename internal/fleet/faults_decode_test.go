@@ -73,7 +73,7 @@ var decodingFaults = []faultCase{
 		`6:3: shard.table is empty: it must be a mapping; write table: {} to switch it on with its defaults, or remove the key`,
 	}},
 	{"block with keys", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  table: {a: 1}\n", []string{
-		`6:11: unknown key "a": nothing reads it in shard.table; write {}`,
+		`6:11: unknown key "a": nothing reads it in shard.table; write one of maxReads, maxWrites`,
 	}},
 	{"number for text", `audience: orders`, `audience: 12`, []string{
 		`3:54: auth.audience is "12": it must be text, and YAML reads this as another type; put it in quotes: "12"`,

@@ -45,7 +45,7 @@ func TestBaseIsValid(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults, manyFaults) {
+	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults, cellFaults, manyFaults) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse("f", []byte(c.file(t)))
 			faults, ok := errors.AsType[Faults](err)

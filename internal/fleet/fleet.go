@@ -15,7 +15,10 @@
 // Only Load reads a file; nothing else does I/O.
 package fleet
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Fleet is all cells of one service. A Fleet that came out of Load or Parse is valid: its defaults are
 // filled in and every rule holds.
@@ -53,6 +56,8 @@ type Fleet struct {
 	Shard Shard `yaml:"shard"`
 	// Alerts says who is told.
 	Alerts *Alerts `yaml:"alerts,omitempty"`
+	// Deploy is what the accounts ask of every stack.
+	Deploy Deploy `yaml:"deploy,omitempty"`
 	// Cells are stamped in this order.
 	Cells []Cell `yaml:"cells" jsonschema:"minItems=1,maxItems=1000"`
 	// Rollout says in which waves a change travels.
@@ -155,9 +160,25 @@ type Router struct {
 	TenantConcurrency int `yaml:"tenantConcurrency,omitempty" jsonschema:"minimum=0,maximum=1000000"`
 	// FanoutConcurrency is the most requests under way on routes with fanout, in a local cell alone; default 10.
 	FanoutConcurrency int `yaml:"fanoutConcurrency,omitempty" jsonschema:"minimum=1,maximum=100000,default=10"`
+	// ProvisionedConcurrency is how many environments of the router are kept started, at most ReservedConcurrency; 0,
+	// the default, is none. They are paid for by the hour.
+	ProvisionedConcurrency int `yaml:"provisionedConcurrency,omitempty" jsonschema:"minimum=0"`
+	// Ingress is what stands before the router: api (default), an HTTP API; url, a Function URL, for auth.source
+	// iam or verify.
+	Ingress RouterIngress `yaml:"ingress,omitempty" jsonschema:"enum=api,enum=url,default=api"`
+	// Stream has a Function URL pass answers on while they are being made.
+	Stream bool `yaml:"stream,omitempty"`
 	// HashTenants has logs and metrics name a tenant by the first 26 characters of base32(SHA-256(id)).
 	HashTenants bool `yaml:"hashTenants,omitempty"`
 }
+
+// RouterIngress is what stands before the router.
+type RouterIngress string
+
+const (
+	IngressAPI RouterIngress = "api" // an HTTP API
+	IngressURL RouterIngress = "url" // a Function URL
+)
 
 // Keeper is the function that writes a cell's snapshot.
 type Keeper struct {
@@ -181,6 +202,36 @@ type Shard struct {
 	Table    *Table  `yaml:"table,omitempty"`  // the shard's own DynamoDB table
 	Bucket   *Bucket `yaml:"bucket,omitempty"` // the shard's own S3 bucket
 	State    State   `yaml:"state,omitempty"`  // where the service's state lives
+	// Zones is where a shard's instances are: all (default), in every zone of the cell; one, in the shard's own.
+	Zones ShardZones `yaml:"zones,omitempty" jsonschema:"enum=all,enum=one,default=all"`
+	// Encryption is by whose key a shard's table, bucket, queues and logs are encrypted: aws (default), keys of AWS;
+	// own, a KMS key of the shard's.
+	Encryption Encryption `yaml:"encryption,omitempty" jsonschema:"enum=aws,enum=own,default=aws"`
+	// Schedules have each shard's Lambda slice invoked at times that differ from shard to shard.
+	Schedules []Schedule `yaml:"schedules,omitempty" jsonschema:"minItems=1,maxItems=20"`
+}
+
+// ShardZones says in how many of its cell's zones a shard is.
+type ShardZones string
+
+const (
+	ZonesAll ShardZones = "all" // every zone of the cell
+	ZonesOne ShardZones = "one" // the shard's own
+)
+
+// Encryption is by whose key something is encrypted.
+type Encryption string
+
+const (
+	EncryptionAWS Encryption = "aws" // a key of AWS
+	EncryptionOwn Encryption = "own" // a KMS key of the shard's own
+)
+
+// Schedule is a job that every shard does by itself, of no tenant. In each shard it fires at an offset that follows
+// from cell, shard and name, so that nothing fires everywhere at once.
+type Schedule struct {
+	Name  string        `yaml:"name" shape:"name"` // what the service is told; unique
+	Every time.Duration `yaml:"every"`             // whole minutes that divide an hour, or whole hours that divide a day; 1m to 24h
 }
 
 // HTTP is the target group with its Auto Scaling group.
@@ -210,8 +261,13 @@ type Queue struct {
 	Consumers  int `yaml:"consumers,omitempty" jsonschema:"minimum=2,maximum=1000,default=2"`  // the event source's maximum concurrency, 2 to 1,000 and below lambda.reservedConcurrency; default 2
 }
 
-// Table is the shard's own DynamoDB table.
-type Table struct{}
+// Table is the shard's own DynamoDB table. It is paid by request, and bounded, so that one shard cannot use up what
+// the account's tables may do together; the defaults are what a new table takes at once (Amazon DynamoDB developer
+// guide, on-demand capacity mode).
+type Table struct {
+	MaxReads  int `yaml:"maxReads,omitempty" jsonschema:"minimum=1,maximum=1000000,default=12000"` // read request units per second; default 12,000
+	MaxWrites int `yaml:"maxWrites,omitempty" jsonschema:"minimum=1,maximum=1000000,default=4000"` // write request units per second; default 4,000
+}
 
 // Bucket is the shard's own S3 bucket.
 type Bucket struct{}
@@ -237,7 +293,36 @@ const (
 
 // Alerts says who is told.
 type Alerts struct {
-	TopicARN string `yaml:"topicArn" shape:"topic"` // an SNS standard topic
+	TopicARN string            `yaml:"topicArn,omitempty" shape:"topic"`             // an SNS standard topic, for the cells of its region
+	Topics   map[string]string `yaml:"topics,omitempty" keys:"region" shape:"topic"` // the same for further regions
+}
+
+// Topic is the topic for the alarms of a region, since alarms tell topics of their own region alone; "" for none.
+func (a *Alerts) Topic(region string) string {
+	switch {
+	case a == nil:
+		return ""
+	case topicRegion(a.TopicARN) == region:
+		return a.TopicARN
+	}
+	return a.Topics[region]
+}
+
+func topicRegion(arn string) string {
+	if parts := strings.Split(arn, ":"); len(parts) > 3 {
+		return parts[3]
+	}
+	return ""
+}
+
+// Deploy is what the accounts ask of every stack.
+type Deploy struct {
+	// Qualifier is that of the accounts' CDK bootstrap; default hnb659fds, the CDK's own.
+	Qualifier string `yaml:"qualifier,omitempty" jsonschema:"default=hnb659fds" shape:"qualifier"`
+	// PermissionsBoundary is the name of a managed policy, in every account, that bounds all roles.
+	PermissionsBoundary string `yaml:"permissionsBoundary,omitempty" shape:"policy"`
+	// Tags are set on every resource beside cellwall's own.
+	Tags map[string]string `yaml:"tags,omitempty" keys:"tagKey" shape:"tagValue"`
 }
 
 // Cell is one complete copy of the stack.
@@ -251,10 +336,24 @@ type Cell struct {
 	CIDR    string   `yaml:"cidr,omitempty"`                                                    // of the cell's own VPC, private, /16 to /20; default 10.20.0.0/16
 	VPC     *VPC     `yaml:"vpc,omitempty"`                                                     // an imported VPC instead of an own one
 	Budget  *Budget  `yaml:"budget,omitempty"`                                                  // replaces single lines of the fleet's budget
+	// Egress is the way out of the cell's own VPC: endpoints, the default, to the services of AWS that it needs and to
+	// nothing else; nat, a NAT gateway in each zone beside the endpoints that cost nothing.
+	Egress Egress `yaml:"egress,omitempty" jsonschema:"enum=endpoints,enum=nat"`
+	// Generation stands in the names of what keeps data, from 1 on. A cell whose stacks were destroyed leaves its data;
+	// with a higher generation it is stamped anew beside that.
+	Generation int `yaml:"generation,omitempty" jsonschema:"minimum=0,maximum=999"`
 	// Quarantine are shards of the cell to which a tenant is pinned whose requests take down one shard after
 	// another, and on which nobody else is placed; none, the default, leaves it where it is.
 	Quarantine []string `yaml:"quarantine,omitempty" jsonschema:"minItems=1,maxItems=1000" shape:"name"`
 }
+
+// Egress is the way out of a cell's own VPC.
+type Egress string
+
+const (
+	EgressEndpoints Egress = "endpoints" // VPC endpoints alone
+	EgressNAT       Egress = "nat"       // a NAT gateway in each zone
+)
 
 // VPC is an existing network that a cell lives in.
 type VPC struct {

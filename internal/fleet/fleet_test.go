@@ -23,7 +23,7 @@ routes:
   - {path: /jobs, via: queue}
   - {path: /reports/*, via: lambda, fanout: true, timeout: 20s}
   - {path: /*, via: http}
-router: {memory: 1024, reservedConcurrency: 50, attemptTimeout: 3s, tenantRate: 100, tenantBurst: 200, tenantConcurrency: 20, fanoutConcurrency: 5, hashTenants: true}
+router: {memory: 1024, reservedConcurrency: 50, attemptTimeout: 3s, tenantRate: 100, tenantBurst: 200, tenantConcurrency: 20, fanoutConcurrency: 5, hashTenants: true, provisionedConcurrency: 2, ingress: url, stream: true}
 keeper: {every: 5m, memory: 256}
 frontDoor: {memory: 256, reservedConcurrency: 40}
 shard:
@@ -31,10 +31,14 @@ shard:
   http: {asset: dist/web, command: web, port: 9000, amis: {eu-west-1/x86_64: ami-01234567}, instanceType: m7i.large, min: 3, max: 5, healthPath: /up, ingress: {grouped: 2}}
   lambda: {asset: dist/worker, memory: 256, timeout: 60, reservedConcurrency: 30}
   queue: {maxReceive: 3, consumers: 4}
-  table: {}
+  table: {maxReads: 100, maxWrites: 50}
   bucket: {}
   state: {mode: home}
-alerts: {topicArn: "arn:aws:sns:eu-west-1:111111111111:oncall"}
+  zones: one
+  encryption: own
+  schedules: [{name: sweep, every: 15m}, {name: report, every: 24h}]
+alerts: {topicArn: "arn:aws:sns:eu-west-1:111111111111:oncall", topics: {us-east-1: "arn:aws:sns:us-east-1:111111111111:oncall"}}
+deploy: {qualifier: ours, permissionsBoundary: edge, tags: {team: payments}}
 cells:
   - name: one
     account: "111111111111"
@@ -43,6 +47,8 @@ cells:
     shards: [{id: s01}, {id: blue, weight: 5}, {id: green, zone: b, weight: 2}, {id: s04}, {id: s05}, {id: s06}]
     tenants: internal
     cidr: 172.16.0.0/18
+    egress: nat
+    generation: 2
     budget: {concurrentFailures: 1, fullyDown: 1%}
     quarantine: [green]
   - name: two
@@ -85,7 +91,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Budget:    Budget{ConcurrentFailures: 2, DegradedTenants: percent(1500), CapacityLoss: percent(50), FullyDown: percent(0)},
 		Routes:    []Route{{"/jobs", "queue", false, 3 * time.Second}, {"/reports/*", "lambda", true, 20 * time.Second}, {"/*", "http", false, 3 * time.Second}},
 		Router: Router{Memory: 1024, ReservedConcurrency: 50, AttemptTimeout: 3 * time.Second,
-			TenantRate: 100, TenantBurst: 200, TenantConcurrency: 20, FanoutConcurrency: 5, HashTenants: true},
+			TenantRate: 100, TenantBurst: 200, TenantConcurrency: 20, FanoutConcurrency: 5, HashTenants: true, ProvisionedConcurrency: 2, Ingress: IngressURL, Stream: true},
 		Keeper:    Keeper{5 * time.Minute, 256},
 		FrontDoor: &FrontDoor{256, 40},
 		Shard: Shard{
@@ -94,15 +100,18 @@ func TestEveryKeyIsRead(t *testing.T) {
 				Min: 3, Max: 5, HealthPath: "/up", Ingress: Ingress{IngressGrouped, 2}},
 			Lambda: &Lambda{Asset: "dist/worker", Memory: 256, Timeout: 60, ReservedConcurrency: 30},
 			Queue:  &Queue{MaxReceive: 3, Consumers: 4},
-			Table:  &Table{},
+			Table:  &Table{100, 50},
 			Bucket: &Bucket{},
 			State:  State{Mode: StateHome},
+			Zones:  ZonesOne, Encryption: EncryptionOwn, Schedules: []Schedule{{"sweep", 15 * time.Minute}, {"report", 24 * time.Hour}},
 		},
-		Alerts: &Alerts{"arn:aws:sns:eu-west-1:111111111111:oncall"},
+		Alerts: &Alerts{"arn:aws:sns:eu-west-1:111111111111:oncall", map[string]string{"us-east-1": "arn:aws:sns:us-east-1:111111111111:oncall"}},
+		Deploy: Deploy{"ours", "edge", map[string]string{"team": "payments"}},
 		Cells: []Cell{
 			{Name: "one", Account: "111111111111", Region: "eu-west-1", Zones: []string{"b", "a"},
 				Shards:  Shards{{"s01", "b", 1}, {"blue", "a", 5}, {"green", "b", 2}, {"s04", "a", 1}, {"s05", "b", 1}, {"s06", "a", 1}},
-				Tenants: "internal", CIDR: "172.16.0.0/18", Budget: &Budget{ConcurrentFailures: 1, FullyDown: percent(100)}, Quarantine: []string{"green"}},
+				Tenants: "internal", CIDR: "172.16.0.0/18", Budget: &Budget{ConcurrentFailures: 1, FullyDown: percent(100)}, Quarantine: []string{"green"},
+				Egress: EgressNAT, Generation: 2},
 			{Name: "two", Account: "111111111111", Region: "eu-west-1", Zones: []string{"a", "b"},
 				Shards:  Shards{{"s01", "a", 1}, {"s02", "b", 1}, {"s03", "a", 1}, {"s04", "b", 1}, {"s05", "a", 1}, {"s06", "b", 1}},
 				Tenants: "any", VPC: &VPC{"vpc-01234567", map[string]string{"a": "subnet-01234567", "b": "subnet-0123456789abcdef0"}}},
@@ -153,8 +162,8 @@ func TestSchemesAreRead(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	got := parse(t, strings.Replace(base, "cells:\n", "  http: {asset: dist/web, min: 3, amis: {eu-west-1/arm64: ami-01234567, us-east-1/arm64: ami-01234567}}\n  queue: {}\ncells:\n", 1))
 	if got.Auth.Claim != "tenant_id" || got.Budget != (Budget{ConcurrentFailures: 1}) || got.Rollout.HaltOn != (HaltOn{"any", 100}) ||
-		got.Router != (Router{Memory: 512, ReservedConcurrency: 100, AttemptTimeout: 5 * time.Second, FanoutConcurrency: 10}) ||
-		got.Keeper != (Keeper{time.Minute, 512}) || got.FrontDoor != nil || got.Auth.Source != AuthJWT || got.Routes[0].Timeout != 5*time.Second || got.Shard.State.Mode != StateNone || got.Account("999999999999").LambdaConcurrency != 1000 {
+		got.Router != (Router{Memory: 512, ReservedConcurrency: 100, AttemptTimeout: 5 * time.Second, FanoutConcurrency: 10, Ingress: IngressAPI}) ||
+		got.Keeper != (Keeper{time.Minute, 512}) || got.FrontDoor != nil || got.Auth.Source != AuthJWT || got.Routes[0].Timeout != 5*time.Second || got.Shard.State.Mode != StateNone || got.Shard.Zones != ZonesAll || got.Shard.Encryption != EncryptionAWS || got.Cells[0].Egress != EgressEndpoints || got.Deploy.Qualifier != "hnb659fds" || got.Account("999999999999").LambdaConcurrency != 1000 {
 		t.Errorf("defaults of the fleet: %+v", got)
 	}
 	if diff := cmp.Diff(Placement{Scheme: "rendezvous/v1", PerTenant: 2}, got.Placement); diff != "" {

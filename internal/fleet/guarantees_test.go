@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range samples(f) {
 		f.Add([]byte(s))
 	}
-	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults) {
+	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults, cellFaults) {
 		file := c.new
 		if c.old != "" {
 			file = strings.Replace(base, c.old, c.new, 1)

@@ -18,8 +18,19 @@ type Note struct {
 // noEffectYet are the keys that are checked and that nothing acts on so far, with what will. Whoever
 // gives one an effect removes it here; docs/fleet.md is made from this list, too.
 var noEffectYet = map[string]string{
-	"alerts":  "alarms will be sent there",
-	"rollout": "fleet validate shows the waves, and rollouts will follow them",
+	"alerts":                        "alarms will be sent there",
+	"rollout":                       "fleet validate shows the waves, and rollouts will follow them",
+	"deploy":                        "stacks will be made so",
+	"router.provisionedConcurrency": "environments will be kept started",
+	"router.ingress":                "an HTTP API stands before the router",
+	"router.stream":                 "answers are passed on whole",
+	"shard.zones":                   "instances are in every zone of the cell",
+	"shard.encryption":              "keys of AWS encrypt",
+	"shard.schedules":               "shards will be invoked so",
+	"shard.table.maxReads":          "tables are not bounded",
+	"shard.table.maxWrites":         "tables are not bounded",
+	"cells[].egress":                "cells have endpoints alone",
+	"cells[].generation":            "names have none",
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)

@@ -97,7 +97,7 @@ func TestSchemaAcceptsTheSamples(t *testing.T) {
 func TestSchemaRefuses(t *testing.T) {
 	schema := compiled(t)
 	known := map[string]faultCase{}
-	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults) {
+	for _, c := range slices.Concat(decodingFaults, ruleFaults, routingFaults, cellFaults) {
 		known[c.name] = c
 	}
 	for _, name := range []string{

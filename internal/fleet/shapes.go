@@ -72,6 +72,26 @@ var shapes = map[string]shape{
 		"the ARN of an SNS standard topic",
 		always("write it as arn:aws:sns:eu-west-1:111111111111:oncall"),
 	},
+	"qualifier": {
+		regexp.MustCompile(`^[a-z0-9]{1,10}$`),
+		"a bootstrap qualifier: 1 to 10 lower-case letters and digits",
+		always("write what cdk bootstrap --qualifier was given"),
+	},
+	"policy": {
+		regexp.MustCompile(`^[A-Za-z0-9+=,.@_-]{1,128}$`),
+		"the name of a managed policy",
+		always("write the name alone, without ARN and path"),
+	},
+	"tagKey": {
+		regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 +=.@_:/-]{0,127}$`),
+		"the key of a tag: letters, digits, spaces and + - = . _ : / @, 128 characters at most",
+		always("write it as team or cost-center"),
+	},
+	"tagValue": {
+		regexp.MustCompile(`^[A-Za-z0-9 +=.@_:/-]{1,256}$`),
+		"the value of a tag: letters, digits, spaces and + - = . _ : / @, 256 characters at most",
+		always("write it as payments"),
+	},
 	"instanceType": {
 		regexp.MustCompile(`^[a-z][a-z0-9-]*[0-9][a-z0-9-]*\.[a-z0-9-]+$`),
 		"an EC2 instance type",
