@@ -17,6 +17,7 @@ import (
 	"cellwall.dev/cellwall/internal/identity"
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/routing"
+	"cellwall.dev/cellwall/internal/routing/limit"
 )
 
 // headerFrontDoor carries the secret by which a cell knows the front door.
@@ -64,7 +65,7 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 	if err != nil {
 		return err
 	}
-	f, err := newFrontDoor(s, entries, tokens, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	f, err := newFrontDoor(s, entries, tokens, inFlight, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return err
 	}
@@ -76,15 +77,22 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 }
 
 // newFrontDoor puts the same engine together that the front door function on AWS runs. The client's token goes
-// along, and the cell verifies it again.
-func newFrontDoor(s frontSettings, entries routing.Entries, tokens identity.TokenVerifier, log *slog.Logger) (http.Handler, error) {
+// along, and the cell verifies it again. A cell has perCell requests at most, and the door itself twice as many, so that
+// one cell that is slow leaves room for the others. On AWS the reservation of the cell's router bounds it so, and
+// refuses at once.
+func newFrontDoor(s frontSettings, entries routing.Entries, tokens identity.TokenVerifier, perCell int, log *slog.Logger) (http.Handler, error) {
 	cells := shardhttp.New(func(cell string) (string, error) {
 		if base, ok := s.Cells[cell]; ok {
 			return base, nil
 		}
 		return "", fmt.Errorf("cell %q does not run here", cell)
 	}, http.Header{headerFrontDoor: {s.Secret}})
+	tenants, err := limit.NewTenants(limit.Config{}) // nobody is limited, but counted for what is left to others
+	if err != nil {
+		return nil, err
+	}
 	engine, err := routing.New(routing.Config{
+		Tenants: tenants, Shed: limit.NewShed(2 * perCell), Shards: limit.NewShards(perCell),
 		Cells: true, Entries: entries, Routes: []routing.Route{{Path: "/*", Via: routing.ViaCell}},
 		Transports: map[string]routing.Transport{routing.ViaCell: cells}, Timeout: requestLimit + frontMargin,
 		Observe: func(o routing.Outcome) {

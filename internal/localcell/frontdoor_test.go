@@ -3,11 +3,13 @@ package localcell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -95,7 +97,7 @@ func TestFrontDoor(t *testing.T) {
 	} {
 		clear(asked)
 		home = test.home
-		front, err := newFrontDoor(settings, test.entries, verifier{}, slog.New(slog.DiscardHandler))
+		front, err := newFrontDoor(settings, test.entries, verifier{}, inFlight, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,5 +124,82 @@ func TestFrontDoor(t *testing.T) {
 		if strings.Contains(string(text), "us-1") && test.status != http.StatusTeapot {
 			t.Errorf("%s: the answer names a cell: %s", name, text)
 		}
+	}
+}
+
+// named takes a token for the name of its tenant, and residents has who lives where.
+type named struct{}
+
+func (named) Verify(_ context.Context, token string) (string, error) { return token, nil }
+
+type residents map[string]string
+
+func (r residents) Entry(_ context.Context, tenant string) (routing.Known, error) {
+	k := at(r[tenant], 1)
+	k.Tenant = tenant
+	return k, nil
+}
+
+func (r residents) Fresh(ctx context.Context, tenant string, _ uint64) (routing.Known, error) {
+	return r.Entry(ctx, tenant)
+}
+
+// TestACellThatHangs takes no more of the front door than its part: the others' tenants are served, and its own are
+// told at once.
+func TestACellThatHangs(t *testing.T) {
+	const perCell = 3
+	heal, begun := make(chan struct{}), make(chan struct{}, perCell)
+	hung := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-heal
+	}))
+	defer hung.Close()
+	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	defer well.Close()
+	lives := residents{"other": "us-1"}
+	for i := range perCell + 1 {
+		lives[fmt.Sprint("t", i)] = "eu-1"
+	}
+	settings := frontSettings{Secret: "secret", Cells: map[string]string{"eu-1": hung.URL, "us-1": well.URL}}
+	front, err := newFrontDoor(settings, lives, named{}, perCell, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := httptest.NewServer(front)
+	defer door.Close()
+	get := func(tenant string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, door.URL, http.NoBody)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		req.Header.Set("Authorization", "Bearer "+tenant)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	var waiting sync.WaitGroup
+	for i := range perCell {
+		waiting.Go(func() {
+			if status := get(fmt.Sprint("t", i)); status != http.StatusOK {
+				t.Errorf("a request that the cell answered in the end got %d", status)
+			}
+		})
+		<-begun
+	}
+	if status := get(fmt.Sprint("t", perCell)); status != http.StatusServiceUnavailable {
+		t.Errorf("one more for the cell that hangs: %d, want 503 at once", status)
+	}
+	if status := get("other"); status != http.StatusNoContent {
+		t.Errorf("a tenant of the other cell: %d", status)
+	}
+	close(heal)
+	waiting.Wait()
+	if status := get("t0"); status != http.StatusOK {
+		t.Errorf("after the cell has healed: %d", status)
 	}
 }
