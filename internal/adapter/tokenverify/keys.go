@@ -71,8 +71,8 @@ func (s *keySet) find(ctx context.Context, id, algorithm string) (keys, uint64, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.answered {
-		return nil, 0, fmt.Errorf("the keys of issuer %s are not known: %w", s.issuer.name, s.err)
+	if !s.answered || s.err != nil { // it may have such a key by now, and cannot be asked
+		return nil, 0, fmt.Errorf("the keys of issuer %s cannot be known: %w", s.issuer.name, s.err)
 	}
 	return nil, 0, refuse("the issuer has no such key")
 }

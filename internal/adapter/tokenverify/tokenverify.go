@@ -100,7 +100,8 @@ func New(c Config) (*Verifier, error) {
 }
 
 // Verify returns the tenant of a token whose signature, issuer, audience and times are right. An error
-// that wraps routing.ErrToken refuses the token; any other means that the issuer's keys are not known.
+// that wraps routing.ErrToken refuses the token; any other means that nobody knows whether the issuer has
+// the key that signed it.
 func (v *Verifier) Verify(ctx context.Context, token string) (tenant string, err error) {
 	if len(token) > maxToken {
 		return "", refuse("it is longer than %d bytes", maxToken)
