@@ -47,6 +47,49 @@ func (p *pool) give(e *environment) {
 	p.free = append(p.free, e)
 }
 
+// stage is the slices of a cell and the tenants that they hold.
+type stage struct {
+	*aws
+	shards    []string
+	subsets   map[string][]string // by tenant
+	variables map[string]string   // of a router's environment
+}
+
+// newStage starts the slices of a cell of that many shards, two for each tenant. An attempt at one has so many seconds.
+func newStage(t *testing.T, shards, tenants, attempt, reserved int) stage {
+	a := newAWS(t)
+	b := stage{aws: a, subsets: map[string][]string{}, variables: a.environment(routerVariables())}
+	b.variables["CELLWALL_RULES"] = fmt.Sprintf(`{"attemptTimeout":"%ds","reserved":%d,"queue":true,"state":"cell","idempotencyKeys":true}`, attempt, reserved)
+	a.secret = fmt.Sprintf(`{"1":%q}`, strings.Repeat("5a", 32))
+	for n := range shards {
+		b.shards = append(b.shards, fmt.Sprintf("s%02d", n+1))
+	}
+	top := topology(1, "1", b.shards...)
+	a.publish(top)
+	placer, err := top.Placer(bytes.Repeat([]byte{0x5a}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range tenants {
+		tenant := fmt.Sprintf("tenant-%02d", n)
+		entry := directory.Entry{Tenant: tenant, Cell: "eu-1", State: directory.Active, Epoch: 1, Topology: 1}
+		a.enter(entry)
+		if b.subsets[tenant], err = placer.Subset(entry); err != nil {
+			t.Fatal(err)
+		}
+		for _, shard := range b.shards {
+			a.hold(shard, tenant, 1)
+		}
+	}
+	for _, shard := range b.shards {
+		a.functions[cell.Shard(shard).WorkerAlias()] = start(t, "worker", a.environment(map[string]string{
+			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": shard, "CELLWALL_TABLE": cell.Store(),
+			"CELLWALL_SHARD_TABLE": cell.Shard(shard).Table(),
+		}))
+	}
+	return b
+}
+
 // TestABadShardOnLambda: eight router environments, each of which serves one request at a time and knows nothing of
 // the others, before the slices of eight shards with k = 2. One slice hangs, dies, throttles or answers 500, the first
 // two of which after they have done what they were asked for. Every idempotent request is answered, keyed creates among
@@ -62,42 +105,14 @@ func TestABadShardOnLambda(t *testing.T) {
 		attempt                   = 1                      // second
 	)
 	const lasts = 5 * time.Second
-	a := newAWS(t)
-	a.secret = fmt.Sprintf(`{"1":%q}`, strings.Repeat("5a", 32))
-	var ids []string
-	for n := range shards {
-		ids = append(ids, fmt.Sprintf("s%02d", n+1))
-	}
-	top := topology(1, "1", ids...)
-	a.publish(top)
-	placer, err := top.Placer(bytes.Repeat([]byte{0x5a}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := newStage(t, shards, tenants, attempt, reserved)
+	a, ids, variables := b.aws, b.shards, b.variables
 	affected := map[string]float64{} // requests a second of the tenants that have a shard
-	for n := range tenants {
-		tenant := fmt.Sprintf("tenant-%02d", n)
-		entry := directory.Entry{Tenant: tenant, Cell: "eu-1", State: directory.Active, Epoch: 1, Topology: 1}
-		a.enter(entry)
-		subset, err := placer.Subset(entry)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, subset := range b.subsets {
 		for _, shard := range subset {
 			affected[cell.Shard(shard).WorkerAlias()] += float64(time.Second/every) / tenants
 		}
-		for _, shard := range ids {
-			a.hold(shard, tenant, 1)
-		}
 	}
-	for _, shard := range ids {
-		a.functions[cell.Shard(shard).WorkerAlias()] = start(t, "worker", a.environment(map[string]string{
-			"CELLWALL_SERVICE": "orders", "CELLWALL_CELL": "eu-1", "CELLWALL_SHARD": shard, "CELLWALL_TABLE": cell.Store(),
-			"CELLWALL_SHARD_TABLE": cell.Shard(shard).Table(),
-		}))
-	}
-	variables := a.environment(routerVariables())
-	variables["CELLWALL_RULES"] = fmt.Sprintf(`{"attemptTimeout":"%ds","reserved":%d,"queue":true,"state":"cell","idempotencyKeys":true}`, attempt, reserved)
 
 	// The shards whose tenants send the most, below what the reservation allows.
 	share := func(shard string) float64 { return affected[cell.Shard(shard).WorkerAlias()] * attempt }
@@ -137,6 +152,55 @@ func TestABadShardOnLambda(t *testing.T) {
 			}
 			ask.audit()
 		})
+	}
+}
+
+// TestTwoBadShardsOnLambda: exactly the tenants whose subset the two slices are fail; everybody else is answered, by
+// environments that know nothing and by those that have learned.
+func TestTwoBadShardsOnLambda(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts 10 environments")
+	}
+	const shards, tenants, routers = 8, 40, 2
+	b := newStage(t, shards, tenants, 1, 100)
+	covered := map[string]int{} // tenants by subset
+	worst := ""
+	for _, subset := range b.subsets {
+		slices.Sort(subset)
+		pair := strings.Join(subset, " ")
+		if covered[pair]++; covered[pair] > covered[worst] || covered[pair] == covered[worst] && pair < worst {
+			worst = pair
+		}
+	}
+	for _, shard := range strings.Fields(worst) {
+		b.spoil(shard, throttles)
+	}
+	var asked []*environment
+	for range routers {
+		asked = append(asked, start(t, "router", b.variables))
+	}
+	failed := 0
+	for round := range 2 {
+		for n := range tenants {
+			tenant := fmt.Sprintf("tenant-%02d", n)
+			method := []string{"GET", "PUT"}[n%2]
+			code, answer, err := asked[n%routers].invoke(t.Context(), event(t, fmt.Sprintf(`{"tenant_id":%q}`, tenant), method, "/orders/one", "one"))
+			resp, parseErr := awsevent.ParseAnswer(answer)
+			if err != nil || parseErr != nil || code != http.StatusOK {
+				t.Fatalf("%s: %d %s, %v, %v", tenant, code, answer, err, parseErr)
+			}
+			down := strings.Join(b.subsets[tenant], " ") == worst
+			if down {
+				failed++
+			}
+			if unserved := resp.Status >= http.StatusInternalServerError; unserved != down {
+				t.Errorf("round %d: %s of %s on %v was answered %d while %s are down", round, method, tenant, b.subsets[tenant], resp.Status, worst)
+			}
+		}
+	}
+	t.Logf("%d of %d requests failed while %s were down", failed, 2*tenants, worst)
+	if failed == 0 {
+		t.Error("nobody was covered, so that this shows nothing")
 	}
 }
 
