@@ -173,10 +173,14 @@ func (a *aws) hold(shard, tenant string, epoch uint64) {
 	table, key := cell.Shard(shard).Table(), directory.HoldingKey(tenant)
 	a.put(table, key.Part, key.Sort, fmt.Sprintf(`,%q:{"N":"%d"}`, directory.HoldingEpoch, epoch))
 	if epoch == 0 {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.items, fmt.Sprintf(`%s {"S":%q} {"S":%q}`, table, key.Part, key.Sort))
+		a.remove(table, key.Part, key.Sort)
 	}
+}
+
+func (a *aws) remove(table, pk, sk string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.items, fmt.Sprintf(`%s {"S":%q} {"S":%q}`, table, pk, sk))
 }
 
 // enter writes a tenant's entry into the directory.
