@@ -41,6 +41,7 @@ var shapes = map[string]func(*fleet.Fleet){
 		f.Router.TenantRate, f.Router.TenantBurst, f.Router.HashTenants = 100, 200, true
 		f.Router.AttemptTimeout = 1500 * time.Millisecond
 		f.Shard.State.IdempotencyKeys = true
+		f.Shard.Table = &fleet.Table{MaxReads: 900, MaxWrites: 300}
 		f.Cells[0].Quarantine = []string{"s03", "s04"}
 		f.Routes = append([]fleet.Route{{Path: "/reports/*", Via: "lambda", Fanout: true, Timeout: 3 * time.Second},
 			{Path: "/same/*", Via: "http", Timeout: f.Router.AttemptTimeout}}, f.Routes...)

@@ -15,7 +15,7 @@ import (
 func buildShard(st awscdk.Stack, p *plan, s shardPlan) {
 	parts := p.fleet.Shard
 	if parts.Table != nil {
-		newTable(st, "Table", s.names.Table())
+		newTable(st, "Table", s.names.Table(), parts.Table)
 	}
 	if parts.Bucket != nil {
 		newBucket(st, "Bucket", s.names.Bucket(p.cell.Account, p.cell.Region))

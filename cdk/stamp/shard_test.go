@@ -2,6 +2,7 @@ package stamp
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,50 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestEventSources holds in every shape: a queue's consumers fit into the function's own concurrency, where any more
+// would be throttled and their messages counted as received for nothing; and a message that is being worked on stays
+// hidden for as long as AWS advises (AWS Lambda developer guide, Using Lambda with Amazon SQS).
+func TestEventSources(t *testing.T) {
+	eachShape(t, func(t *testing.T, a assembly) {
+		for _, path := range a.paths() {
+			all := a[path].Template.Resources
+			for _, source := range a[path].of("AWS::Lambda::EventSourceMapping") {
+				function := all[behind(all, source.at("FunctionName"))]
+				for function.Type == "AWS::Lambda::Alias" {
+					function = all[behind(all, function.at("FunctionName"))]
+				}
+				queue := all[behind(all, source.at("EventSourceArn"))]
+				if function.Type != "AWS::Lambda::Function" || queue.Type != "AWS::SQS::Queue" {
+					t.Errorf("%s: an event source from %s to %s", path, queue.Type, function.Type)
+					continue
+				}
+				consumers, _ := source.at("ScalingConfig", "MaximumConcurrency").(float64)
+				if own, _ := function.at("ReservedConcurrentExecutions").(float64); consumers < 2 || consumers > own {
+					t.Errorf("%s: %v consumers of %v reserved", path, consumers, own)
+				}
+				window, _ := source.at("MaximumBatchingWindowInSeconds").(float64)
+				if got, timeout := queue.at("VisibilityTimeout").(float64), function.at("Timeout").(float64); timeout < 1 || got < 6*timeout+window || got > 43_200 {
+					t.Errorf("%s: messages stay hidden for %v s, with a time-out of %v s and a window of %v s", path, got, timeout, window)
+				}
+				if text(source.at("FunctionResponseTypes")) != `["ReportBatchItemFailures"]` {
+					t.Errorf("%s: a batch fails as a whole", path)
+				}
+			}
+		}
+	})
+}
+
+// behind is the first resource that a value refers to.
+func behind(all map[string]resource, value any) string {
+	id := referred.FindStringSubmatch(text(value))
+	if id == nil {
+		return ""
+	}
+	return id[1]
+}
+
+var referred = regexp.MustCompile(`"(?:Ref":|Fn::GetAtt":\[)"([A-Za-z0-9]+)"`)
+
 // TestState: a shard's table and bucket outlive its stack, and are protected.
 func TestState(t *testing.T) {
 	s := shape(t, "per-shard")[shardPath]
@@ -94,7 +139,8 @@ func TestState(t *testing.T) {
 		}
 	}
 	if table.at("DeletionProtectionEnabled") != true || table.at("PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled") != true ||
-		table.at("TableName") != "orders-eu-canary-s01-state" {
+		table.at("TableName") != "orders-eu-canary-s01-state" || table.at("StreamSpecification", "StreamViewType") != "NEW_AND_OLD_IMAGES" ||
+		table.at("BillingMode") != "PAY_PER_REQUEST" {
 		t.Errorf("the table is %s", text(table.Properties))
 	}
 	if bucket.at("VersioningConfiguration", "Status") != "Enabled" || bucket.at("BucketName") != "orders-eu-canary-s01-111111111111-eu-west-1" ||
@@ -103,6 +149,24 @@ func TestState(t *testing.T) {
 	}
 	if policy := text(s.one(t, "AWS::S3::BucketPolicy").Properties); !strings.Contains(policy, `{"Bool":{"aws:SecureTransport":"false"}}`) {
 		t.Errorf("the bucket takes requests without TLS: %s", policy)
+	}
+}
+
+// TestBoundsOfTables: a shard's table takes no more than the fleet says, which is a new table's throughput if it says
+// nothing; the store of the cell is bounded by the account alone.
+func TestBoundsOfTables(t *testing.T) {
+	for name, want := range map[string]string{
+		"per-shard":  `{"MaxReadRequestUnits":12000,"MaxWriteRequestUnits":4000}`,
+		"everything": `{"MaxReadRequestUnits":900,"MaxWriteRequestUnits":300}`,
+	} {
+		for _, path := range []string{shardPath, "eu-canary/shard-s04"} {
+			if got := text(shape(t, name)[path].one(t, "AWS::DynamoDB::Table").at("OnDemandThroughput")); got != want {
+				t.Errorf("%s: the table of %s takes %s", name, path, got)
+			}
+		}
+		if got := shape(t, name)["eu-canary/core"].one(t, "AWS::DynamoDB::Table").at("OnDemandThroughput"); got != nil {
+			t.Errorf("%s: the store takes %v", name, got)
+		}
 	}
 }
 

@@ -16,17 +16,24 @@ import (
 
 // newTable is a table for state: on demand, recoverable to any second, protected from deletion and
 // kept when the stack goes. DynamoDB deletes the records of idempotency keys that nobody can repeat any more.
-func newTable(st awscdk.Stack, id, name string) awsdynamodb.Table {
-	return awsdynamodb.NewTable(st, str(id), &awsdynamodb.TableProps{
+// Its stream tells what changed, before and after: whoever copies a tenant elsewhere follows it. bounds is nil for a
+// table that may use all that the account's tables may do together.
+func newTable(st awscdk.Stack, id, name string, bounds *fleet.Table) awsdynamodb.Table {
+	props := &awsdynamodb.TableProps{
 		TableName:                        str(name),
 		PartitionKey:                     stringKey(names.PartitionKey),
 		SortKey:                          stringKey(names.SortKey),
 		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,
 		PointInTimeRecoverySpecification: pointInTime(),
+		Stream:                           awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
 		TimeToLiveAttribute:              str(names.Expires),
 		DeletionProtection:               yes,
 		RemovalPolicy:                    awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
-	})
+	}
+	if bounds != nil {
+		props.MaxReadRequestUnits, props.MaxWriteRequestUnits = num(bounds.MaxReads), num(bounds.MaxWrites)
+	}
+	return awsdynamodb.NewTable(st, str(id), props)
 }
 
 // newBucket is a bucket for state: private, over TLS only, versioned, kept when the stack goes.

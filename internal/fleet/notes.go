@@ -27,8 +27,6 @@ var noEffectYet = map[string]string{
 	"shard.zones":                   "instances are in every zone of the cell",
 	"shard.encryption":              "keys of AWS encrypt",
 	"shard.schedules":               "shards will be invoked so",
-	"shard.table.maxReads":          "tables are not bounded",
-	"shard.table.maxWrites":         "tables are not bounded",
 	"cells[].egress":                "cells have endpoints alone",
 	"cells[].generation":            "names have none",
 }

@@ -83,7 +83,7 @@ class BucketPolicy(Handler):
 
 @resource("AWS::DynamoDB::Table")
 class Table(Handler):
-    _APART = {"Tags", "SSESpecification", "PointInTimeRecoverySpecification", "TimeToLiveSpecification", "StreamSpecification", "ResourcePolicy"}
+    _APART = {"Tags", "SSESpecification", "PointInTimeRecoverySpecification", "TimeToLiveSpecification", "StreamSpecification", "ResourcePolicy", "OnDemandThroughput"}
     _FIXED = {"TableName", "KeySchema", "LocalSecondaryIndexes"}
 
     def create(self, at: Place, p: dict[str, Any]) -> Made:
