@@ -93,6 +93,16 @@ func Synthesise(app awscdk.App, in Input) (err error) {
 		return fmt.Errorf("no room for the shards' archive: %w", err)
 	}
 	defer os.RemoveAll(scratch)
+	if err := build(app, in, scratch); err != nil {
+		return err
+	}
+	app.Synth(nil)
+	return nil
+}
+
+// build puts the fleet's stacks into the app. Archives are written to the folder scratch, which must stay until the
+// app is synthesised.
+func build(app awscdk.App, in Input, scratch string) error {
 	plans, err := in.plan(scratch)
 	if err != nil {
 		return err
@@ -106,7 +116,6 @@ func Synthesise(app awscdk.App, in Input) (err error) {
 	for _, p := range plans {
 		newCell(app, p)
 	}
-	app.Synth(nil)
 	return nil
 }
 
