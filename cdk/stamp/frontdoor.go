@@ -51,7 +51,7 @@ func newFrontDoorRoles(global awscdk.Stack, f *fleet.Fleet) {
 func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 	f := in.Fleet
 	for _, region := range f.FrontDoors() {
-		st := newStack(app, "frontdoor-"+region, f.Names().FrontDoorStack(), "Front door of "+f.Service+" in "+region,
+		st := newStack(app, f, "frontdoor-"+region, f.Names().FrontDoorStack(), "Front door of "+f.Service+" in "+region,
 			&awscdk.Environment{Account: str(f.Directory.Account), Region: str(region)}, map[string]string{names.TagService: f.Service})
 		st.AddStackDependency(global, str("the role comes first"))
 		env, err := frontDoorEnvironment(f, region)

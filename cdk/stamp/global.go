@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -25,7 +26,7 @@ const globalStackID = "global"
 // the replicas that a deployment creates, fresh, get theirs with the next one.
 func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) awscdk.Stack {
 	home := f.Directory
-	st := newStack(app, globalStackID, names.ForFleet(f.Service).Stack(), "Tenant directory of "+f.Service,
+	st := newStack(app, f, globalStackID, names.ForFleet(f.Service).Stack(), "Tenant directory of "+f.Service,
 		&awscdk.Environment{Account: str(home.Account), Region: str(home.Region)},
 		map[string]string{names.TagService: f.Service})
 
@@ -37,6 +38,7 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) awscdk.Stack {
 			Region:                           str(region),
 			DeletionProtection:               yes,
 			PointInTimeRecoverySpecification: pointInTime(),
+			Tags:                             replicaTags(f),
 		}
 		if !slices.Contains(fresh, region) {
 			replica.ResourcePolicy = directoryPolicy(f, region)
@@ -68,6 +70,18 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) awscdk.Stack {
 func directoryIndex(name, key string) *awsdynamodb.GlobalSecondaryIndexPropsV2 {
 	return &awsdynamodb.GlobalSecondaryIndexPropsV2{
 		IndexName: str(name), PartitionKey: stringKey(key), SortKey: stringKey(names.PartitionKey), ProjectionType: awsdynamodb.ProjectionType_ALL}
+}
+
+// replicaTags are the fleet's tags for a replica, which is no resource of the stack's own region; nil when there are none.
+func replicaTags(f *fleet.Fleet) *[]*awscdk.CfnTag {
+	var tags []*awscdk.CfnTag
+	for _, key := range slices.Sorted(maps.Keys(f.Deploy.Tags)) {
+		tags = append(tags, &awscdk.CfnTag{Key: str(key), Value: str(f.Deploy.Tags[key])})
+	}
+	if tags == nil {
+		return nil
+	}
+	return &tags
 }
 
 // directoryARN is the directory's table in one region.

@@ -1,6 +1,8 @@
 package stamp
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -109,7 +111,7 @@ func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup
 	for k, v := range s.env {
 		env[k] = v
 	}
-	return awsec2.NewLaunchTemplate(st, str("Template"), &awsec2.LaunchTemplateProps{
+	template := awsec2.NewLaunchTemplate(st, str("Template"), &awsec2.LaunchTemplateProps{
 		InstanceType:  awsec2.NewInstanceType(str(h.InstanceType)),
 		MachineImage:  awsec2.MachineImage_GenericLinux(&map[string]*string{p.cell.Region: str(h.ami)}, nil),
 		SecurityGroup: sg,
@@ -126,6 +128,11 @@ func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup
 			Stack: s.names.Stack(), Resource: instancesID,
 		}.script())),
 	})
+	for _, key := range slices.Sorted(maps.Keys(p.fleet.Deploy.Tags)) {
+		// An instance has its group's tags, but its disk only those of the template.
+		awscdk.Tags_Of(template).Add(str(key), str(p.fleet.Deploy.Tags[key]), nil)
+	}
+	return template
 }
 
 // rootDevice is the first disk of Amazon Linux 2023, which the fleet's images are made from.

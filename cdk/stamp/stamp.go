@@ -152,21 +152,31 @@ func rescue(err *error) {
 	*err = fmt.Errorf("the CDK refused the stacks: %s", strings.Join(kept, "; "))
 }
 
-// newStack is a stack with the habits of all of ours. The tags name what it belongs to.
-func newStack(scope awscdk.Stage, id, name, about string, env *awscdk.Environment, tags map[string]string) awscdk.Stack {
-	values := make(map[string]*string, len(tags))
-	for k, v := range tags {
-		values[k] = str(v)
+// newStack is a stack with the habits of all of ours, and with what the fleet's accounts ask of every stack. The
+// tags name what it belongs to; CloudFormation hands them, and the fleet's, on to every resource that takes tags.
+func newStack(scope awscdk.Stage, f *fleet.Fleet, id, name, about string, env *awscdk.Environment, tags map[string]string) awscdk.Stack {
+	values := map[string]*string{}
+	for _, from := range []map[string]string{f.Deploy.Tags, tags} {
+		for k, v := range from {
+			values[k] = str(v)
+		}
 	}
-	return awscdk.NewStack(scope, str(id), &awscdk.StackProps{
+	props := &awscdk.StackProps{
 		StackName:   str(name),
 		Description: str(about),
 		Env:         env,
 		Tags:        &values,
-		// The rule compares the account's bootstrap version at deployment by an SSM parameter that
-		// is resolved anew on each update: a moving part that a pinned CLI checks anyway.
-		Synthesizer: awscdk.NewDefaultStackSynthesizer(&awscdk.DefaultStackSynthesizerProps{GenerateBootstrapVersionRule: no}),
-	})
+		Synthesizer: awscdk.NewDefaultStackSynthesizer(&awscdk.DefaultStackSynthesizerProps{
+			Qualifier: str(f.Deploy.Qualifier),
+			// The rule compares the account's bootstrap version at deployment by an SSM parameter that
+			// is resolved anew on each update: a moving part that a pinned CLI checks anyway.
+			GenerateBootstrapVersionRule: no,
+		}),
+	}
+	if policy := f.Deploy.PermissionsBoundary; policy != "" {
+		props.PermissionsBoundary = awscdk.PermissionsBoundary_FromName(str(policy)) // of every role in the stack, whoever makes it
+	}
+	return awscdk.NewStack(scope, str(id), props)
 }
 
 // newCell is a cell's Stage: the core stack first, then a stack per shard.
@@ -178,11 +188,11 @@ func newCell(app awscdk.App, p *plan) {
 	// which. The answer stands in the fleet.
 	stage.Node().SetContext(str("availability-zones:account="+c.Account+":region="+c.Region), strs(p.cell.ZoneNames()...))
 
-	core := newStack(stage, "core", p.names.Stack(), fmt.Sprintf("Core of cell %s of %s", c.Name, p.fleet.Service), nil,
+	core := newStack(stage, p.fleet, "core", p.names.Stack(), fmt.Sprintf("Core of cell %s of %s", c.Name, p.fleet.Service), nil,
 		map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name})
 	buildCore(core, p)
 	for _, s := range p.shards {
-		st := newStack(stage, "shard-"+s.id, s.names.Stack(), fmt.Sprintf("Shard %s of cell %s of %s", s.id, c.Name, p.fleet.Service), nil,
+		st := newStack(stage, p.fleet, "shard-"+s.id, s.names.Stack(), fmt.Sprintf("Shard %s of cell %s of %s", s.id, c.Name, p.fleet.Service), nil,
 			map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name, names.TagShard: s.id})
 		st.AddStackDependency(core, str("the network and the parameters that name it come first"))
 		buildShard(st, p, s)

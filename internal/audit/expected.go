@@ -36,6 +36,9 @@ func (g *graph) expected(i int32) string {
 		if n.typ == "AWS::S3::Bucket" && bootstrapBucket.MatchString(n.name) {
 			return "the account's CDK assets: read when a function or an instance is made, and not by what runs"
 		}
+		if g.boundaries[i] {
+			return "the account's permissions boundary: it grants nothing, and every role of the account has it by its owner's decision"
+		}
 		return ""
 	}
 	if g.routerGroups[i] {
@@ -92,6 +95,21 @@ func (g *graph) findRouterGroups() {
 			if g.nodes[to].typ == "AWS::EC2::SecurityGroup" {
 				g.routerGroups[to] = true
 			}
+		}
+	}
+}
+
+// findBoundaries finds the managed policies outside of what was read that roles have as their permissions boundary and
+// as nothing else.
+func (g *graph) findBoundaries() {
+	g.boundaries = map[int32]bool{}
+	for i := range int32(len(g.nodes)) {
+		for _, e := range g.out[i] {
+			if to := &g.nodes[e.to]; to.stack >= 0 || to.typ != "AWS::IAM::ManagedPolicy" {
+				continue
+			}
+			only, seen := g.boundaries[e.to]
+			g.boundaries[e.to] = (only || !seen) && g.nodes[i].typ == "AWS::IAM::Role" && firstKey(e.at) == "PermissionsBoundary"
 		}
 	}
 }

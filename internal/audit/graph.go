@@ -92,6 +92,8 @@ type graph struct {
 	runtimeRead map[int32]bool
 	// routerGroups are the security groups of the cells' routers.
 	routerGroups map[int32]bool
+	// boundaries are policies outside of what was read, whether roles have them as permissions boundary alone.
+	boundaries map[int32]bool
 }
 
 func (g *graph) shardOf(i int32) int32 { return g.nodes[i].shard }

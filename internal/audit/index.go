@@ -58,6 +58,7 @@ func build(in Input) *graph {
 	}
 	b.tieUp()
 	g.findRouterGroups()
+	g.findBoundaries()
 	b.judgePatterns()
 	b.judgeMaybes()
 	b.judgeLiterals()

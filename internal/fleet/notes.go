@@ -20,7 +20,6 @@ type Note struct {
 var noEffectYet = map[string]string{
 	"alerts":                        "alarms will be sent there",
 	"rollout":                       "fleet validate shows the waves, and rollouts will follow them",
-	"deploy":                        "stacks will be made so",
 	"router.provisionedConcurrency": "environments will be kept started",
 	"router.ingress":                "an HTTP API stands before the router",
 	"router.stream":                 "answers are passed on whole",
