@@ -34,7 +34,7 @@ func buildCore(core awscdk.Stack, p *plan) {
 }
 
 // newPlacementKey is the secret that turns tenants into subsets. It is generated in AWS and seen by
-// the router and the keeper alone: {"1": "<64 hexadecimal digits>"}, version to key. Losing it would move every
+// the router and the keeper alone: {"1": "<64 hexadecimal digits>"}, version to key; topologies name the version. Losing it would move every
 // tenant, so secret and encryption key stay when the stack goes. They do not stay when the stack's
 // first deployment fails: the next one could not create a secret of the same name.
 func newPlacementKey(core awscdk.Stack, p *plan) awssecretsmanager.Secret {
@@ -50,7 +50,7 @@ func newPlacementKey(core awscdk.Stack, p *plan) awssecretsmanager.Secret {
 		RemovalPolicy: awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 		GenerateSecretString: &awssecretsmanager.SecretStringGenerator{
 			SecretStringTemplate: str("{}"),
-			GenerateStringKey:    str(firstKeyVersion),
+			GenerateStringKey:    str(p.names.KeyVersion(1)),
 			PasswordLength:       jsii.Number(64), // 256 bits in hexadecimal digits
 			ExcludeUppercase:     yes,
 			ExcludePunctuation:   yes,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/fleet"
@@ -13,9 +14,6 @@ import (
 // environmentLimit is the most that the variables of a function may take, names and values together,
 // in bytes (AWS Lambda quotas).
 const environmentLimit = 4096
-
-// firstKeyVersion is the version under which a new cell's placement key is generated. Topologies name it.
-const firstKeyVersion = "1"
 
 // routerEnvironment is what the router is told. lambda/router reads exactly these. How the cell places its
 // tenants it reads beside the directory, so that no shard stands here and none more changes it.
@@ -48,6 +46,7 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 		"CELLWALL_DIRECTORY_HOME_REGION": p.fleet.Directory.Region,
 		"CELLWALL_ROUTES":                routes,
 	}
+	p.addGeneration(env)
 	if asksHome(p.fleet, p.cell) {
 		env["CELLWALL_DIRECTORY_HOME"] = directoryARN(p.fleet, p.fleet.Directory.Region)
 	}
@@ -55,6 +54,13 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten the routes or auth.principals, or write fewer", n, environmentLimit)
 	}
 	return env, nil
+}
+
+// addGeneration has the router or the keeper derive the names of the cell's generation.
+func (p *plan) addGeneration(env map[string]string) {
+	if p.cell.Generation > 0 {
+		env["CELLWALL_GENERATION"] = strconv.Itoa(p.cell.Generation)
+	}
 }
 
 // shardEnvironment is what a shard's code is told, in the slice and on the instances alike.

@@ -112,6 +112,7 @@ func (p *plan) keeperEnvironment() map[string]string {
 	} {
 		env[name] = value
 	}
+	p.addGeneration(env)
 	// Where nothing in the cell verifies tokens, nobody waits for the issuer, and its outage is no fault of a run's.
 	if p.fleet.Auth.Source == fleet.AuthVerify || p.fleet.FrontDoor != nil {
 		env["CELLWALL_ISSUER"] = p.fleet.Auth.Issuer

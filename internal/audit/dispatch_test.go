@@ -16,6 +16,7 @@ func TestDispatchQueueIsMeant(t *testing.T) {
 		meant       bool
 	}{
 		"by name":     {core, object{"QueueName": "orders-eu-1-dispatch"}, object{"QueueName": "orders-eu-1-dispatch-dead"}, true},
+		"by name, g2": {core, object{"QueueName": "orders-eu-1-dispatch-g2"}, object{"QueueName": "orders-eu-1-dispatch-dead-g2"}, true},
 		"by tag":      {core, object{"QueueName": "later", "Tags": tagged}, object{"QueueName": "never", "Tags": tagged}, true},
 		"neither":     {core, object{"QueueName": "orders-eu-1-work"}, object{"QueueName": "orders-eu-1-work-dead"}, false},
 		"of one cell": {core, object{"QueueName": "orders-eu-2-dispatch"}, object{"QueueName": "orders-eu-2-dispatch-dead"}, false},

@@ -65,18 +65,18 @@ func (g *graph) expectedName(n *node) string {
 	if p.Cell == "" {
 		return ""
 	}
-	cell := fleet.Cell(p.Cell)
+	cell, kept := fleet.Cell(p.Cell), names.AnyGeneration(n.name)
 	switch {
 	case n.typ == typeFunction && n.name == cell.Router(),
 		n.typ == "AWS::IAM::Role" && n.name == cell.RouterRole():
 		return expectedRoles["router"]
 	case n.typ == "AWS::ApiGatewayV2::Api" && n.res.Properties.GetString("Name") == cell.API():
 		return expectedRoles["api"]
-	case n.typ == "AWS::DynamoDB::Table" && n.name == cell.Store(), n.typ == "AWS::DynamoDB::GlobalTable" && n.name == cell.Store():
+	case n.typ == "AWS::DynamoDB::Table" && kept == cell.Store(), n.typ == "AWS::DynamoDB::GlobalTable" && kept == cell.Store():
 		return expectedRoles["cell-store"]
-	case n.typ == "AWS::SecretsManager::Secret" && n.name == cell.PlacementKey():
+	case n.typ == "AWS::SecretsManager::Secret" && kept == cell.PlacementKey():
 		return expectedRoles["placement-key"]
-	case n.typ == "AWS::SQS::Queue" && (n.name == cell.Dispatch() || n.name == cell.DispatchDeadLetters()):
+	case n.typ == "AWS::SQS::Queue" && (kept == cell.Dispatch() || kept == cell.DispatchDeadLetters()):
 		return expectedRoles["dispatch"]
 	}
 	return ""

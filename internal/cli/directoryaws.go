@@ -97,7 +97,7 @@ func (a *awsFleet) key(ctx context.Context, cell, version string) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("cell %q: %w", cell, err)
 	}
-	return secretkey.Read(ctx, secretsmanager.NewFromConfig(in), names.ForFleet(a.Service).Cell(cell).PlacementKey(), version)
+	return secretkey.Read(ctx, secretsmanager.NewFromConfig(in), a.NamesOf(c).PlacementKey(), version)
 }
 
 // reach refuses cells whose account cannot be reached, where a change of tenants there needs to.

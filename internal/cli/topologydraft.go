@@ -21,12 +21,14 @@ import (
 // draft is the flags that say which topology to publish, or to compare with.
 type draft struct {
 	file           string
+	keyVersion     string
 	drain, without []string
 	replace        []string // OLD=NEW
 }
 
 func (p *draft) register(cmd *cobra.Command) {
 	wordVar(cmd.Flags(), &p.file, "file", "", "take the topology from this JSON file, as topology show --json prints one, instead of the fleet")
+	wordVar(cmd.Flags(), &p.keyVersion, "key-version", "", "version of the cell's placement key to place by (default: that of the newest topology, or the first of the cell's generation)")
 	wordsVar(cmd.Flags(), &p.drain, "drain", "shards that the topology names but places nobody on")
 	wordsVar(cmd.Flags(), &p.without, "without", "shards of the fleet's cell that the topology does not name")
 	wordsVar(cmd.Flags(), &p.replace, "replace", "OLD=NEW: shard NEW takes the position of OLD, whose tenants come to it while nobody else moves; OLD is drained")
@@ -36,7 +38,10 @@ func (p *draft) register(cmd *cobra.Command) {
 func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *directory.Topology) (directory.Topology, error) {
 	t := described(f, c)
 	if previous != nil {
-		t.KeyVersion = previous.KeyVersion
+		// The key of another generation is not in this one's secret, unless somebody put it there.
+		if generation, _, ok := names.ParseKeyVersion(previous.KeyVersion); !ok || generation == c.Generation {
+			t.KeyVersion = previous.KeyVersion
+		}
 		keepPositions(t.Shards, previous.Shards)
 	}
 	if p.file != "" {
@@ -48,6 +53,9 @@ func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *dire
 			return t, usagef("--file %s has a topology of cell %q, not %q", p.file, t.Cell, c.Name)
 		}
 		t.Cell = c.Name
+	}
+	if p.keyVersion != "" {
+		t.KeyVersion = p.keyVersion
 	}
 	t.Version, t.KeyCheck = newest+1, ""
 	if previous != nil && previous.KeyVersion == t.KeyVersion {
@@ -84,7 +92,7 @@ func (p *draft) next(f *fleet.Fleet, c fleet.Cell, newest uint64, previous *dire
 // described is the first topology of a cell as the fleet describes it.
 func described(f *fleet.Fleet, c fleet.Cell) directory.Topology {
 	t := directory.Topology{
-		Cell: c.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), KeyVersion: "1",
+		Cell: c.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), KeyVersion: f.NamesOf(c).KeyVersion(1),
 		KBySize: map[string]int{"": f.Placement.PerTenant}, MaxShared: f.Placement.MaxShared,
 	}
 	for size, s := range f.Placement.Sizes {
@@ -192,7 +200,7 @@ func physical(f *fleet.Fleet, c fleet.Cell, t directory.Topology) error {
 		if zone := c.Shards[at].Zone; s.Zone != zone {
 			return usagef("topology %d of cell %q has shard %q in zone %q, and the fleet has it in %q: tenants would not be spread over zones as it seems; write %q", t.Version, c.Name, s.ID, s.Zone, zone, zone)
 		}
-		for _, name := range names.ForFleet(f.Service).Cell(c.Name).Shard(s.ID).All(c.Account, c.Region) {
+		for _, name := range f.NamesOf(c).Shard(s.ID).All(c.Account, c.Region) {
 			if other, taken := bearer[name]; taken {
 				return usagef("shards %q and %q of topology %d are one: both have the %s %s", other, s.ID, t.Version, name.Space, name.Name)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cellwall.dev/cellwall/internal/directory"
 )
 
 // inFleet replaces a part of the office's fleet file.
@@ -216,5 +218,35 @@ func TestDiffTellsWhoIsLeft(t *testing.T) {
 	all := lines[diffSum](o, o.must("topology", "diff", "eu-1", "--without", "s06", "--sum", "--json"))
 	if all[0].Left != 2 || all[0].Tenants != 3 || all[0].Minimum > all[0].Moved {
 		t.Errorf("%+v", all)
+	}
+}
+
+// A cell that was stamped again has another key under another name: its next topology is by that one, and one of
+// before is never taken for it.
+func TestDraftOfAGeneration(t *testing.T) {
+	o := openOffice(t)
+	second := strings.Repeat("ab", 32)
+	o.write("key", `{"1":"`+keyHex+`","2":"`+second+`","g1-1":"`+second+`"}`)
+	show := func(version string) directory.Topology {
+		t.Helper()
+		return lines[shownTopology](o, o.must("topology", "show", "eu-1", version, "--json"))[0].Topology
+	}
+	o.inFleet("region: eu-west-1, zones: [a, b], shards: 6}", "region: eu-west-1, zones: [a, b], shards: 6, generation: 1}")
+	o.must("topology", "publish", "eu-1") // nobody is there, so that nobody is drawn anew
+	if got := show("2"); got.KeyVersion != "g1-1" || got.KeyCheck == show("1").KeyCheck || got.KeyCheck == "" {
+		t.Errorf("the topology of generation 1 is by version %q, %q", got.KeyVersion, got.KeyCheck)
+	}
+	o.refused(ExitFound, "nothing is published", "topology", "publish", "eu-1")
+
+	// Whoever is there stays by the key that placed them.
+	o.must("tenant", "add", "acme")
+	o.inFleet("region: eu-west-1, zones: [a, b], shards: 6}", "region: eu-west-1, zones: [a, b], shards: 6, generation: 2}")
+	o.refused(ExitFound, "draws the subsets of all tenants anew", "topology", "publish", "eu-1")
+	o.refused(ExitUsage, `no key of version "g2-1"`, "topology", "publish", "eu-1", "--accept-remap")
+	o.refused(ExitFound, "nothing is published", "topology", "publish", "eu-1", "--key-version", "g1-1")
+	o.refused(ExitUsage, "keyVersion", "topology", "publish", "eu-1", "--key-version", strings.Repeat("x", 17))
+	o.must("topology", "publish", "eu-1", "--key-version", "2", "--accept-remap")
+	if got := show("3"); got.KeyVersion != "2" {
+		t.Errorf("the topology is by version %q", got.KeyVersion)
 	}
 }

@@ -194,8 +194,7 @@ func (c *checker) collisions() {
 		c.wrong(o.path, fmt.Sprintf("%s would have the %s %s", o.what, space, quote(name)), fmt.Sprintf("%s has it already, since names are joined with hyphens", other.what), "rename one of the two")
 		return false
 	}
-	all := c.f.Names()
-	for _, n := range all.All() {
+	for _, n := range c.f.Names().All() {
 		take(n.Space, n.Name, owner{"service", "the service"})
 	}
 	cells := map[string]bool{}
@@ -204,7 +203,7 @@ func (c *checker) collisions() {
 			continue
 		}
 		cells[cell.Name] = true
-		names := all.Cell(cell.Name)
+		names := c.f.NamesOf(cell)
 		for _, n := range names.All() {
 			if !take(n.Space, n.Name, owner{cellPath(i, "name"), "cell " + cell.Name}) {
 				break

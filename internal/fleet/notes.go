@@ -27,7 +27,6 @@ var noEffectYet = map[string]string{
 	"shard.encryption":              "keys of AWS encrypt",
 	"shard.schedules":               "shards will be invoked so",
 	"cells[].egress":                "cells have endpoints alone",
-	"cells[].generation":            "names have none",
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)

@@ -103,8 +103,8 @@ func (c Cell) ZoneNames() []string {
 // ZoneName returns the availability zone with the letter, such as eu-west-1a.
 func (c Cell) ZoneName(letter string) string { return c.Region + letter }
 
-// NamesOf derives the AWS names of a cell of the fleet.
-func (f *Fleet) NamesOf(c Cell) names.Cell { return f.Names().Cell(c.Name) }
+// NamesOf derives the AWS names of a cell of the fleet, in its generation.
+func (f *Fleet) NamesOf(c Cell) names.Cell { return f.Names().Cell(c.Name).Generation(c.Generation) }
 
 // Architecture is what the instance type runs: arm64 for AWS's own Graviton processors, else x86_64.
 // AWS marks Graviton by a g after the generation in the family's name (Amazon EC2 instance type naming

@@ -54,14 +54,14 @@ func TestPlacementKey(t *testing.T) {
 	if _, err := d.key(filePlacementKey, "1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no key yet: %v", err)
 	}
-	if err := d.makeKey(filePlacementKey, false); err != nil {
+	if err := d.makeKey(filePlacementKey, "1", false); err != nil {
 		t.Fatal(err)
 	}
 	key, err := d.key(filePlacementKey, "1")
 	if err != nil || len(key) != keyBytes {
 		t.Fatalf("new key: %d bytes, %v", len(key), err)
 	}
-	if err := d.makeKey(filePlacementKey, false); err != nil {
+	if err := d.makeKey(filePlacementKey, "1", false); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	again, err := d.key(filePlacementKey, "1")

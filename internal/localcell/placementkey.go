@@ -10,17 +10,15 @@ import (
 	"slices"
 )
 
-const (
-	keyBytes        = 32  // length of a placement key, the same as on AWS
-	firstKeyVersion = "1" // under which a new cell's key is made
-)
+// keyBytes is the length of a placement key, the same as on AWS.
+const keyBytes = 32
 
 // ErrNoKey means that the cell was never given the version of the placement key that is asked for.
 var ErrNoKey = errors.New("the cell has no placement key of this version: give it that, or use another version")
 
-// makeKey makes a cell's placement key in a file, unless it is there. A cell that had one and has it no more is
+// makeKey makes a cell's placement key in a file, under a version, unless the file is there. A cell that had one and has it no more is
 // damaged: under another one every tenant would be placed elsewhere.
-func (d Dir) makeKey(file string, had bool) error {
+func (d Dir) makeKey(file, version string, had bool) error {
 	switch _, err := d.read(file); {
 	case err == nil:
 		return nil
@@ -32,7 +30,7 @@ func (d Dir) makeKey(file string, had bool) error {
 	}
 	key := make([]byte, keyBytes)
 	rand.Read(key) // never fails (crypto/rand)
-	data, err := json.Marshal(map[string]string{firstKeyVersion: hex.EncodeToString(key)})
+	data, err := json.Marshal(map[string]string{version: hex.EncodeToString(key)})
 	if err != nil {
 		return fmt.Errorf("placement key: %w", err)
 	}

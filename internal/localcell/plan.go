@@ -85,7 +85,7 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 	p := Plan{
 		Service: f.Service, Cell: c.Name, Audience: f.Auth.Audience, Claim: f.Auth.Claim, HealthPath: "/healthz", Worker: worker,
 		Topology: directory.Topology{
-			Cell: c.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), MaxShared: f.Placement.MaxShared, KeyVersion: firstKeyVersion,
+			Cell: c.Name, Version: 1, Scheme: placement.Scheme(f.Placement.Scheme), MaxShared: f.Placement.MaxShared, KeyVersion: f.NamesOf(c).KeyVersion(1),
 			KBySize: map[string]int{"": f.Placement.PerTenant},
 		},
 	}

@@ -142,7 +142,7 @@ func (d Dir) prepare(ctx context.Context, l Layout, tenants []string) (admitted 
 	for _, p := range l.Cells {
 		file, had := l.KeyFiles[p.Cell], on.KeyFiles[p.Cell] != "" || len(on.Cells) == 0 && noDirectory == nil
 		_, none := os.Stat(d.file(file))
-		if err := d.makeKey(file, had); err != nil {
+		if err := d.makeKey(file, p.Topology.KeyVersion, had); err != nil {
 			return admitted, err
 		}
 		if len(on.Cells) > 0 && errors.Is(none, fs.ErrNotExist) {

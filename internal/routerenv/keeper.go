@@ -11,6 +11,7 @@ import (
 type Keeper struct {
 	Service         string // CELLWALL_SERVICE
 	Cell            string // CELLWALL_CELL
+	Generation      int    // CELLWALL_GENERATION: the cell's, 0 where it is not set
 	KeySecret       string // CELLWALL_KEY_SECRET: name of the secret with the placement keys
 	Directory       string // CELLWALL_DIRECTORY: name or ARN of the directory's table that the cell's routers read
 	DirectoryRegion string // CELLWALL_DIRECTORY_REGION: where that lies
@@ -47,6 +48,7 @@ func ParseKeeper(getenv func(string) string) (Keeper, error) {
 	k := Keeper{
 		Service:         p.text("CELLWALL_SERVICE"),
 		Cell:            p.text("CELLWALL_CELL"),
+		Generation:      p.generation(),
 		KeySecret:       p.text("CELLWALL_KEY_SECRET"),
 		Directory:       p.text("CELLWALL_DIRECTORY"),
 		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),

@@ -24,12 +24,13 @@ func TestParseKeeper(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	all := maps.Clone(keeperVariables)
-	maps.Copy(all, map[string]string{"CELLWALL_ISSUER": "https://login.example.com/", "CELLWALL_SLICES": "1", "CELLWALL_QUEUES": "1", "CELLWALL_PORT": "8080", "CELLWALL_BALANCERS": "g01 g02",
+	maps.Copy(all, map[string]string{"CELLWALL_GENERATION": "999", "CELLWALL_ISSUER": "https://login.example.com/", "CELLWALL_SLICES": "1", "CELLWALL_QUEUES": "1", "CELLWALL_PORT": "8080", "CELLWALL_BALANCERS": "g01 g02",
 		"CELLWALL_DIRECTORY_HOME": "home-directory", "CELLWALL_DIRECTORY_HOME_REGION": "us-east-1", "CELLWALL_QUARANTINE": "s15 s16", "CELLWALL_HOLDINGS": "table", "CELLWALL_STATEFUL": "1", "CELLWALL_HASH_TENANTS": "1"})
 	got, err := ParseKeeper(getenv(all))
 	if err != nil {
 		t.Fatal(err)
 	}
+	want.Generation = 999
 	want.Issuer, want.Slices, want.Queues, want.Port, want.Balancers = "https://login.example.com/", true, true, 8080, []string{"g01", "g02"}
 	want.Home, want.HomeRegion, want.Quarantine, want.Holdings, want.Stateful, want.HashTenants = "home-directory", "us-east-1", []string{"s15", "s16"}, HoldingsTable, true, true
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -50,6 +51,9 @@ func TestParseKeeper(t *testing.T) {
 		{"CELLWALL_HOLDINGS", "tables", "want table, store or nothing"},
 		{"CELLWALL_DIRECTORY_HOME", "orders-directory", "set both, or neither"},
 		{"CELLWALL_DIRECTORY_HOME_REGION", "eu-west-1", "set both, or neither"},
+		{"CELLWALL_GENERATION", "0", "1 to 999, or nothing"},
+		{"CELLWALL_GENERATION", "1000", "1 to 999, or nothing"},
+		{"CELLWALL_GENERATION", "two", "1 to 999, or nothing"},
 		{"CELLWALL_PORT", "http", "1 to 65535"},
 		{"CELLWALL_PORT", "0", "1 to 65535"},
 		{"CELLWALL_PORT", "8080", "CELLWALL_BALANCERS"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/routing"
@@ -16,6 +17,7 @@ import (
 type Environment struct {
 	Service         string // CELLWALL_SERVICE
 	Cell            string // CELLWALL_CELL
+	Generation      int    // CELLWALL_GENERATION: the cell's, 0 where it is not set
 	Auth            Auth   // CELLWALL_AUTH: JSON, who verifies callers
 	KeySecret       string // CELLWALL_KEY_SECRET: name of the secret with the placement keys
 	Directory       string // CELLWALL_DIRECTORY: name or ARN of the directory's table that is read
@@ -41,6 +43,7 @@ func Parse(getenv func(string) string) (Environment, error) {
 	e := Environment{
 		Service:         p.text("CELLWALL_SERVICE"),
 		Cell:            p.text("CELLWALL_CELL"),
+		Generation:      p.generation(),
 		KeySecret:       p.text("CELLWALL_KEY_SECRET"),
 		Directory:       p.text("CELLWALL_DIRECTORY"),
 		DirectoryRegion: p.text("CELLWALL_DIRECTORY_REGION"),
@@ -88,6 +91,19 @@ func (p *parser) text(name string) string {
 		p.fault(name, "is not set")
 	}
 	return value
+}
+
+// generation is the cell's, as the fleet has it.
+func (p *parser) generation() int {
+	value := p.getenv("CELLWALL_GENERATION")
+	if value == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > 999 {
+		p.fault("CELLWALL_GENERATION", "is %q: want the generation of the cell, 1 to 999, or nothing", value)
+	}
+	return n
 }
 
 // checked reads JSON that says by itself whether it makes sense.

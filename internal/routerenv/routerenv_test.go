@@ -28,13 +28,13 @@ func getenv(m map[string]string) func(string) string {
 
 func TestParse(t *testing.T) {
 	all := maps.Clone(variables)
-	all["CELLWALL_SNAPSHOT_BUCKET"] = "orders-eu-1-0snap"
+	all["CELLWALL_SNAPSHOT_BUCKET"], all["CELLWALL_GENERATION"] = "orders-eu-1-0snap", "2"
 	got, err := Parse(getenv(all))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Environment{
-		Service: "orders", Cell: "eu-1", KeySecret: "cellwall/orders/eu-1/placement-key",
+		Service: "orders", Cell: "eu-1", Generation: 2, KeySecret: "cellwall/orders/eu-1/placement-key",
 		Directory: "arn:aws:dynamodb:eu-west-1:111111111111:table/orders-directory", DirectoryRegion: "eu-west-1", HomeRegion: "eu-west-1",
 		Snapshots: "orders-eu-1-0snap",
 		Auth:      Auth{Source: identity.SourceJWT, Issuer: "https://login.example.com/", Audience: "orders", Claim: "tenant_id", FrontDoors: []string{"arn:aws:iam::111111111111:role/door"}},

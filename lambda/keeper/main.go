@@ -58,7 +58,7 @@ func newFunction(ctx context.Context, log *slog.Logger) (*function, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	cell := names.ForFleet(env.Service).Cell(env.Cell)
+	cell := names.ForFleet(env.Service).Cell(env.Cell).Generation(env.Generation)
 	f := &function{
 		service: env.Service, cell: env.Cell, routerLogs: cell.LogGroup("router"), hashed: env.HashTenants, log: log,
 		lines: telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout}),

@@ -85,7 +85,7 @@ func router(ctx context.Context, log *slog.Logger) (function *handler.Dispatchin
 	if err != nil {
 		return nil, nil, err
 	}
-	cell := names.ForFleet(env.Service).Cell(env.Cell)
+	cell := names.ForFleet(env.Service).Cell(env.Cell).Generation(env.Generation)
 	queues := shardqueue.New(clients.queues(), func(shard string) string { return cell.Shard(shard).Queue() })
 	transports := map[string]routing.Transport{
 		routing.ViaLambda: shardlambda.New(clients.slices(), func(shard string) string { return cell.Shard(shard).WorkerAlias() }),

@@ -32,7 +32,7 @@ func follow(ctx context.Context, c clients, env routerenv.Environment, h *snapsh
 	if err != nil {
 		return nil, nil, err
 	}
-	cell := names.ForFleet(env.Service).Cell(env.Cell)
+	cell := names.ForFleet(env.Service).Cell(env.Cell).Generation(env.Generation)
 	r, err := snapshot.NewRefresher(snapshot.RefreshConfig{
 		Reader: snaps3.New(s3.NewFromConfig(settings, snaps3.ForRouters), env.Snapshots, names.SnapshotObject),
 		Opener: kmsseal.ForRouter(kms.NewFromConfig(settings, kmsseal.Brief), kmsseal.Config{

@@ -58,7 +58,7 @@ func InFleet(f *fleet.Fleet, client func(account, region string) Client) Find {
 			if c.Name != cell {
 				continue
 			}
-			in := names.ForFleet(f.Service).Cell(cell)
+			in := f.NamesOf(c)
 			switch {
 			case f.Shard.Table != nil:
 				return Place{Client: client(c.Account, c.Region), Table: in.Shard(shard).Table()}, nil

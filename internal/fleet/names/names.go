@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -82,10 +83,34 @@ func (f Fleet) FrontDoorAPI() string { return f.service + "-global-frontdoor" }
 func (f Fleet) LogGroup(fn string) string { return "/cellwall/" + f.service + "/global/" + fn }
 
 // Cell derives the names of one cell.
-type Cell struct{ service, cell string }
+type Cell struct {
+	service, cell string
+	generation    int
+}
 
-// Cell derives the names of one cell of the service.
-func (f Fleet) Cell(cell string) Cell { return Cell{f.service, cell} }
+// Cell derives the names of one cell of the service, in generation 0.
+func (f Fleet) Cell(cell string) Cell { return Cell{service: f.service, cell: cell} }
+
+// Generation derives the names of the cell's generation n, 0 to 999. What keeps data stays when the cell's stacks
+// go, and so does its name: it is another one in each generation. All other names are the same.
+func (c Cell) Generation(n int) Cell {
+	c.generation = n
+	return c
+}
+
+// kept is the name of something that keeps data. The generation stands at its end, since what stands there
+// otherwise is one of our own words, or a region: no cell or shard can be called so that two names become one.
+func (c Cell) kept(name string) string {
+	if c.generation == 0 {
+		return name
+	}
+	return name + "-g" + strconv.Itoa(c.generation)
+}
+
+var generation = regexp.MustCompile(`-g[1-9][0-9]{0,2}$`)
+
+// AnyGeneration is the name that something which keeps data has in generation 0, by its name in any other.
+func AnyGeneration(name string) string { return generation.ReplaceAllString(name, "") }
 
 func (c Cell) join(parts ...string) string {
 	return c.service + "-" + c.cell + "-" + strings.Join(parts, "-")
@@ -115,7 +140,7 @@ func (c Cell) KeeperSchedule() string { return c.join("keeper") }
 // SnapshotBucket is the bucket of the cell's snapshot; bucket names are global, hence account and region.
 // Its digit keeps it apart from the bucket of a shard, whose id begins with a letter.
 func (c Cell) SnapshotBucket(account, region string) string {
-	return Short(c.join("0snap", account, region), maxBucket)
+	return Short(c.kept(c.join("0snap", account, region)), maxBucket)
 }
 
 // SnapshotPurpose is what the snapshot's encryption context says that it is for.
@@ -126,22 +151,47 @@ const SnapshotObject = "snapshot"
 
 // SnapshotKey and SnapshotMAC are the aliases of the KMS keys by which the cell's snapshot is encrypted and
 // signed.
-func (c Cell) SnapshotKey() string { return "alias/" + c.join("snapshot") }
-func (c Cell) SnapshotMAC() string { return "alias/" + c.join("snapshot-mac") }
+func (c Cell) SnapshotKey() string { return "alias/" + c.kept(c.join("snapshot")) }
+func (c Cell) SnapshotMAC() string { return "alias/" + c.kept(c.join("snapshot-mac")) }
 
 // Dispatch is the queue of jobs that are to be placed again, and DispatchDeadLetters is what becomes of
 // those for which no shard was found.
-func (c Cell) Dispatch() string            { return c.join("dispatch") }
-func (c Cell) DispatchDeadLetters() string { return c.join("dispatch-dead") }
+func (c Cell) Dispatch() string            { return c.kept(c.join("dispatch")) }
+func (c Cell) DispatchDeadLetters() string { return c.kept(c.join("dispatch-dead")) }
 
 // API is the cell's HTTP API.
 func (c Cell) API() string { return c.join("ingress") }
 
 // Store is the table that the members of a subset share in state.mode: cell.
-func (c Cell) Store() string { return c.join("store") }
+func (c Cell) Store() string { return c.kept(c.join("store")) }
 
 // PlacementKey is the secret that holds the cell's placement keys as {version: hex64}.
-func (c Cell) PlacementKey() string { return "cellwall/" + c.service + "/" + c.cell + "/placement-key" }
+func (c Cell) PlacementKey() string {
+	return c.kept("cellwall/" + c.service + "/" + c.cell + "/placement-key")
+}
+
+// KeyVersion is the version of the cell's placement key with the number n, from 1: the generation is in it, so
+// that a topology of one generation never finds a key of another under the version that it names.
+func (c Cell) KeyVersion(n int) string {
+	if c.generation == 0 {
+		return strconv.Itoa(n)
+	}
+	return "g" + strconv.Itoa(c.generation) + "-" + strconv.Itoa(n)
+}
+
+var keyVersion = regexp.MustCompile(`^(?:g([1-9][0-9]{0,2})-)?([1-9][0-9]{0,8})$`)
+
+// ParseKeyVersion is the generation and the number of a version that KeyVersion made; not ok for others, which
+// people may have written.
+func ParseKeyVersion(version string) (generation, n int, ok bool) {
+	m := keyVersion.FindStringSubmatch(version)
+	if m == nil {
+		return 0, 0, false
+	}
+	generation, _ = strconv.Atoi(m[1]) // "" is 0
+	n, _ = strconv.Atoi(m[2])
+	return generation, n, true
+}
 
 // Param is the SSM parameter under the cell's own path.
 func (c Cell) Param(path string) string {
@@ -180,15 +230,17 @@ func (s Shard) Worker() string { return s.join("worker") }
 func (s Shard) WorkerAlias() string { return s.Worker() + ":" + Alias }
 
 // Queue and DeadLetters are the shard's queues.
-func (s Shard) Queue() string       { return s.join("work") }
-func (s Shard) DeadLetters() string { return s.join("dead") }
+func (s Shard) Queue() string       { return s.kept(s.join("work")) }
+func (s Shard) DeadLetters() string { return s.kept(s.join("dead")) }
 
 // Table is the shard's own table.
-func (s Shard) Table() string { return s.join("state") }
+func (s Shard) Table() string { return s.kept(s.join("state")) }
 
 // Bucket is the shard's own bucket; bucket names are global, hence account and region. It stays
-// within S3's 63 characters while service, cell and shard stay within 33 together.
-func (s Shard) Bucket(account, region string) string { return s.join(account, region) }
+// within S3's 63 characters while service, cell and shard stay within 33 together; a generation's may be shortened.
+func (s Shard) Bucket(account, region string) string {
+	return Short(s.kept(s.join(account, region)), maxBucket)
+}
 
 // Group is the Auto Scaling group.
 func (s Shard) Group() string { return s.join("asg") }

@@ -68,6 +68,70 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestGenerationGolden holds the names that a generation has: those of what keeps data, and no other.
+func TestGenerationGolden(t *testing.T) {
+	c := ForFleet("orders").Cell("eu-1").Generation(2)
+	s := c.Shard("s01")
+	want := map[string]string{
+		c.Store(): "orders-eu-1-store-g2", c.PlacementKey(): "cellwall/orders/eu-1/placement-key-g2",
+		c.SnapshotBucket("111111111111", "eu-west-1"): "orders-eu-1-0snap-111111111111-eu-west-1-g2",
+		c.SnapshotKey(): "alias/orders-eu-1-snapshot-g2", c.SnapshotMAC(): "alias/orders-eu-1-snapshot-mac-g2",
+		c.Dispatch(): "orders-eu-1-dispatch-g2", c.DispatchDeadLetters(): "orders-eu-1-dispatch-dead-g2",
+		s.Queue(): "orders-eu-1-s01-work-g2", s.DeadLetters(): "orders-eu-1-s01-dead-g2", s.Table(): "orders-eu-1-s01-state-g2",
+		s.Bucket("111111111111", "eu-west-1"): "orders-eu-1-s01-111111111111-eu-west-1-g2",
+		c.KeyVersion(3):                       "g2-3",
+	}
+	for got, want := range want {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	first := ForFleet("orders").Cell("eu-1")
+	before := slices.Concat(first.All(), first.Shard("s01").All("111111111111", "eu-west-1"))
+	for i, n := range slices.Concat(c.All(), s.All("111111111111", "eu-west-1")) {
+		if _, kept := want[n.Name]; kept != (n.Name != before[i].Name) {
+			t.Errorf("%s %s in generation 2, %s in 0", n.Space, n.Name, before[i].Name)
+		} else if AnyGeneration(n.Name) != before[i].Name {
+			t.Errorf("AnyGeneration(%q) = %q", n.Name, AnyGeneration(n.Name))
+		}
+	}
+}
+
+// TestGenerationsDiffer: nothing that keeps data has one name in two generations, whatever other cells and
+// shards are called, and a key's version is of one generation.
+func TestGenerationsDiffer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, a, b := ForFleet("orders"), rapid.IntRange(0, 999).Draw(t, "a"), rapid.IntRange(0, 999).Draw(t, "b")
+		one, two := f.Cell(part.Draw(t, "cell")), f.Cell(part.Draw(t, "other cell"))
+		if a == b {
+			two = one
+		}
+		x, y := one.Generation(a).Shard(part.Draw(t, "shard")), two.Generation(b).Shard(part.Draw(t, "other shard"))
+		for _, pair := range [][2]string{
+			{x.Store(), y.Store()}, {x.PlacementKey(), y.PlacementKey()}, {x.Table(), y.Table()}, {x.Queue(), y.Queue()}, {x.DeadLetters(), y.DeadLetters()},
+			{x.Dispatch(), y.Dispatch()}, {x.DispatchDeadLetters(), y.DispatchDeadLetters()}, {x.SnapshotKey(), y.SnapshotKey()}, {x.SnapshotMAC(), y.SnapshotMAC()},
+			{x.SnapshotBucket("111111111111", "ap-southeast-2"), y.SnapshotBucket("111111111111", "ap-southeast-2")},
+			{x.Bucket("111111111111", "ap-southeast-2"), y.Bucket("111111111111", "ap-southeast-2")},
+		} {
+			if a != b && pair[0] == pair[1] {
+				t.Errorf("generations %d and %d have both %q", a, b, pair[0])
+			}
+		}
+		n := rapid.IntRange(1, 9999).Draw(t, "number")
+		if generation, got, ok := ParseKeyVersion(x.KeyVersion(n)); !ok || generation != a || got != n {
+			t.Errorf("ParseKeyVersion(%q) = %d, %d, %t", x.KeyVersion(n), generation, got, ok)
+		}
+		if len(x.KeyVersion(n)) > 16 { // directory.Topology
+			t.Errorf("version %q is too long", x.KeyVersion(n))
+		}
+	})
+	for _, version := range []string{"", "0", "-1", "01", "+1", "x", "g0-1", "g1000-1", "g1-0", "g1-", "2026-11", "1 "} {
+		if generation, n, ok := ParseKeyVersion(version); ok {
+			t.Errorf("ParseKeyVersion(%q) = %d, %d", version, generation, n)
+		}
+	}
+}
+
 // TestAllIsComplete calls every method that derives one name and looks for its result in All.
 func TestAllIsComplete(t *testing.T) {
 	f := ForFleet("orders")
@@ -132,7 +196,7 @@ func TestAWSLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		service, cell, shard := part.Draw(t, "service"), part.Draw(t, "cell"), part.Draw(t, "shard")
 		f := ForFleet(service)
-		c := f.Cell(cell)
+		c := f.Cell(cell).Generation(rapid.IntRange(0, 999).Draw(t, "generation"))
 		for _, n := range slices.Concat(f.All(), c.All(), c.Shard(shard).All("111111111111", "ap-southeast-2")) {
 			if rule := rules[n.Space]; rule == nil || !rule.MatchString(n.Name) {
 				t.Errorf("%s %q does not match %v", n.Space, n.Name, rule)
