@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // checker applies the rules between values to a decoded fleet. A rule looks only at values that are
@@ -129,7 +131,7 @@ func (c *checker) derivedNames() {
 	total := 0
 	for i, cell := range c.f.Cells {
 		if c.known(cellPath(i, "name")) {
-			c.reserved(cellPath(i, "name"), cell.Name, "global")
+			c.reserved(cellPath(i, "name"), cell.Name, names.Global)
 		}
 		for j, s := range c.listed(i) {
 			if path := shardPath(i, j, "id"); c.set(path) && c.known(path) {
@@ -199,7 +201,7 @@ func (c *checker) collisions() {
 	}
 	cells := map[string]bool{}
 	for i, cell := range c.f.Cells {
-		if cells[cell.Name] || !c.known(cellPath(i, "name")) {
+		if cells[cell.Name] || cell.Name == names.Global || !c.known(cellPath(i, "name")) {
 			continue
 		}
 		cells[cell.Name] = true

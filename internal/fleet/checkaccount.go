@@ -22,7 +22,7 @@ type Use struct {
 	Left     int    `json:"left"`     // may still be reserved: Limit, less the 100 that AWS keeps, less Reserved
 	cells    []int  // indices
 
-	frontDoor int // of Reserved, what the front door there takes
+	frontDoor int // of Reserved, what the front door there takes, its keeper included
 }
 
 // Concurrency returns what cells and front doors reserve by account and region, in that order.
@@ -45,7 +45,7 @@ func (f *Fleet) Concurrency() []Use {
 		if !ok {
 			u = Use{Account: f.Directory.Account, Region: region, Limit: f.Account(f.Directory.Account).LambdaConcurrency}
 		}
-		u.frontDoor = f.FrontDoor.ReservedConcurrency
+		u.frontDoor = f.FrontDoor.ReservedConcurrency + KeeperConcurrency
 		u.Reserved += u.frontDoor
 		u.Left = u.Limit - unreserved - u.Reserved
 		uses[key] = u
@@ -87,7 +87,7 @@ func (c *checker) concurrency() {
 			at = cellPath(u.cells[len(u.cells)-1], "shards")
 		}
 		if u.frontDoor > 0 {
-			sums = append(sums, fmt.Sprintf("front door %d", u.frontDoor))
+			sums = append(sums, fmt.Sprintf("front door %d + %d", u.frontDoor-KeeperConcurrency, KeeperConcurrency))
 		}
 		c.wrong(at,
 			fmt.Sprintf("account %s reserves %d of its Lambda concurrency in %s (%s)", u.Account, u.Reserved, u.Region, strings.Join(sums, ", ")),

@@ -74,6 +74,6 @@ var routingFaults = []faultCase{
 		`4:12: frontDoor is set: auth.source is iam, and a front door forwards tokens for the cells to verify again; remove it, or write source: jwt or verify`,
 	}},
 	{"front door beyond the quota", slice, slice + "frontDoor: {reservedConcurrency: 800}\n", []string{
-		`8:85: account 111111111111 reserves 981 of its Lambda concurrency in eu-west-1 (eu-1 4 × 20 + 100 + 1, front door 800): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 81 less, or have AWS raise the quota to 1081 or more and write that as accounts."111111111111".lambdaConcurrency`,
+		`8:85: account 111111111111 reserves 982 of its Lambda concurrency in eu-west-1 (eu-1 4 × 20 + 100 + 1, front door 800 + 1): of 1000, AWS keeps 100 unreserved, which leaves 900; reserve 82 less, or have AWS raise the quota to 1082 or more and write that as accounts."111111111111".lambdaConcurrency`,
 	}},
 }

@@ -34,6 +34,7 @@ var essential = map[string]bool{partEntries: true, partTopologies: true, partKey
 
 const (
 	listTimeout   = 2 * time.Minute  // for all of the cell's entries
+	fleetTimeout  = 4 * time.Minute  // for those of all cells
 	sourceTimeout = 15 * time.Second // for any other part
 	page          = 1000             // records in one listing
 
@@ -58,19 +59,24 @@ func (k *Keeper) collect(ctx context.Context, last *snapshot.Snapshot, o Options
 		last = &snapshot.Snapshot{}
 	}
 	r := &round{Keeper: k, last: last, next: &snapshot.Snapshot{}, force: o.Force}
-	drained := map[string]bool{}
 	var wait sync.WaitGroup
+	if k.c.Issuer != nil {
+		wait.Go(func() {
+			r.part(ctx, partIssuer, sourceTimeout, &last.Times.Issuer, &r.next.Times.Issuer, r.issuer)
+		})
+	}
+	if k.cells != nil {
+		r.part(ctx, partEntries, fleetTimeout, &last.Times.Entries, &r.next.Times.Entries, r.fleet)
+		wait.Wait()
+		return r.next, r.parts
+	}
+	drained := map[string]bool{}
 	wait.Go(func() {
 		// In this order: an entry names a topology that is there, and a topology a key.
 		r.part(ctx, partEntries, listTimeout, &last.Times.Entries, &r.next.Times.Entries, r.entries)
 		r.part(ctx, partTopologies, sourceTimeout, &last.Times.Topologies, &r.next.Times.Topologies, r.topologies)
 		r.part(ctx, partKeys, sourceTimeout, &last.Times.Keys, &r.next.Times.Keys, r.keys)
 	})
-	if k.c.Issuer != nil {
-		wait.Go(func() {
-			r.part(ctx, partIssuer, sourceTimeout, &last.Times.Issuer, &r.next.Times.Issuer, r.issuer)
-		})
-	}
 	wait.Go(func() {
 		r.part(ctx, partDrains, sourceTimeout, &last.Times.Drained, &r.next.Times.Drained, func(ctx context.Context) (err error) {
 			drained, err = r.drains(ctx)
@@ -109,20 +115,8 @@ func (r *round) entries(ctx context.Context) error {
 	if r.last.Entries != nil {
 		before = r.last.Entries.Len()
 	}
-	for after := ""; ; {
-		list, err := r.c.Directory.ListCell(ctx, r.c.Cell, after, page)
-		if err != nil {
-			return err
-		}
-		for _, e := range list {
-			if err := b.Add(r.newer(e)); err != nil {
-				return err
-			}
-			after = e.Tenant
-		}
-		if len(list) < page {
-			break
-		}
+	if err := r.list(ctx, r.c.Cell, b); err != nil {
+		return err
 	}
 	entries, err := b.Entries()
 	if err != nil {
@@ -135,12 +129,31 @@ func (r *round) entries(ctx context.Context) error {
 	return nil
 }
 
+// list adds the entries of a cell.
+func (r *round) list(ctx context.Context, cell string, to *snapshot.Builder) error {
+	for after := ""; ; {
+		list, err := r.lists.ListCell(ctx, cell, after, page)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if err := to.Add(r.newer(e)); err != nil {
+				return err
+			}
+			after = e.Tenant
+		}
+		if len(list) < page {
+			return nil
+		}
+	}
+}
+
 // newer is the entry, or the last snapshot's when a listing that lags behind shows it as it was before that.
 func (r *round) newer(e directory.Entry) directory.Entry {
 	if r.last.Entries == nil || r.force {
 		return e
 	}
-	if known, ok := r.last.Entries.Lookup(e.Tenant); ok && known.Epoch > e.Epoch {
+	if known, ok := r.last.Entries.Lookup(e.Tenant); ok && known.Epoch > e.Epoch && (r.cells == nil || slices.Contains(r.cells, known.Cell)) {
 		return known
 	}
 	return e

@@ -17,6 +17,8 @@
 //  4. NoGoingBack: a tenant's epoch in the snapshot never falls, and neither a directory that lost more than
 //     half of the cell's tenants nor one that lost a topology is believed, unless that is asked for.
 //  5. KeysFit: a key that is not the one of which a topology has the fingerprint is not written.
+//  6. AllCells: a front door's snapshot has every tenant of its cells, also one that changes its cell while they
+//     are listed, and nothing else is asked for it but the issuer.
 package keeper
 
 import (
@@ -32,9 +34,14 @@ import (
 	"cellwall.dev/cellwall/internal/snapshot"
 )
 
-// Directory is what the keeper reads of the tenant directory; *directory.Directory is one.
-type Directory interface {
+// Lists lists the tenants of a cell; *directory.Directory does.
+type Lists interface {
 	ListCell(ctx context.Context, cell, after string, limit int) ([]directory.Entry, error)
+}
+
+// Directory is what a cell's keeper reads of the tenant directory; *directory.Directory is one.
+type Directory interface {
+	Lists
 	Topologies(ctx context.Context, cell string, after uint64, limit int) ([]directory.Topology, error)
 	Cell(ctx context.Context, name string) (directory.Cell, error)
 }
@@ -96,8 +103,22 @@ type Config struct {
 	Now       func() time.Time // time.Now when nil
 }
 
-// Keeper writes one cell's snapshots. It remembers nothing from run to run.
-type Keeper struct{ c Config }
+// FrontDoor configures the keeper of a front door. Issuer is nil where that verifies no tokens.
+type FrontDoor struct {
+	Cells     []string // all of the fleet
+	Store     Store
+	Keyring   Keyring
+	Directory Lists
+	Issuer    Issuer
+	Now       func() time.Time // time.Now when nil
+}
+
+// Keeper writes the snapshots of one cell, or of a front door. It remembers nothing from run to run.
+type Keeper struct {
+	c     Config
+	lists Lists
+	cells []string // of a front door's; nil of a cell's
+}
 
 // Errors of a run. They come wrapped.
 var (
@@ -116,7 +137,19 @@ func New(c Config) (*Keeper, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Keeper{c}, nil
+	return &Keeper{c: c, lists: c.Directory}, nil
+}
+
+// ForFrontDoor returns the Keeper of a front door.
+func ForFrontDoor(f FrontDoor) (*Keeper, error) {
+	if len(f.Cells) == 0 || f.Store == nil || f.Keyring == nil || f.Directory == nil {
+		return nil, errors.New("a front door's keeper needs cells, a store, a keyring and a directory")
+	}
+	if f.Now == nil {
+		f.Now = time.Now
+	}
+	c := Config{Cell: snapshot.Fleet, Store: f.Store, Keyring: f.Keyring, Issuer: f.Issuer, Now: f.Now}
+	return &Keeper{c: c, lists: f.Directory, cells: f.Cells}, nil
 }
 
 // Options of one run.

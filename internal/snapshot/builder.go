@@ -2,9 +2,11 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"cellwall.dev/cellwall/internal/directory"
 )
@@ -12,19 +14,25 @@ import (
 // Builder packs entries one by one, so that a million of them are never in memory unpacked. The zero value
 // is not usable.
 type Builder struct {
-	cell string
-	data []byte
-	at   []uint32
+	cell  string
+	cells []string // of a front door's, in order
+	data  []byte
+	at    []uint32
 }
 
 // NewBuilder begins the entries of a cell.
 func NewBuilder(cell string) *Builder { return &Builder{cell: cell} }
 
-// Add packs what a router needs of an entry; of one that comes twice, the higher epoch stays. ErrInvalid for
-// another cell's, for what the directory would not have, and when there are too many.
+// NewFleetBuilder begins the entries of a front door, which are those of all these cells.
+func NewFleetBuilder(cells []string) *Builder {
+	return &Builder{cell: Fleet, cells: slices.Compact(slices.Sorted(slices.Values(cells)))}
+}
+
+// Add packs what a router or a front door needs of an entry; of one that comes twice, the higher epoch stays.
+// ErrInvalid for another cell's, for what the directory would not have, and when there are too many.
 func (b *Builder) Add(e directory.Entry) error {
-	if e.Cell != b.cell {
-		return fmt.Errorf("%w: the entry of tenant %q is cell %q's, and this is %q", ErrInvalid, e.Tenant, e.Cell, b.cell)
+	if _, listed := slices.BinarySearch(b.cells, e.Cell); !listed && (e.Cell != b.cell || b.cells != nil) {
+		return fmt.Errorf("%w: the entry of tenant %q is cell %q's, and this is of %q", ErrInvalid, e.Tenant, e.Cell, cmp.Or(strings.Join(b.cells, " "), b.cell))
 	}
 	serving := e.Serving()
 	serving.Operation = "pack" // any: it is not packed, and Check wants one
@@ -38,13 +46,17 @@ func (b *Builder) Add(e directory.Entry) error {
 		return fmt.Errorf("%w: more entries than a snapshot takes: at most %d, and %d bytes of them", ErrInvalid, maxEntries, MaxBytes-maxMeta)
 	}
 	b.at = append(b.at, uint32(len(b.data)))
-	b.data = pack(b.data, e)
+	if b.cells == nil {
+		b.data = pack(b.data, e)
+	} else {
+		b.data = packWhere(b.data, e, b.cells)
+	}
 	return nil
 }
 
 // pack appends an entry.
 func pack(to []byte, e directory.Entry) []byte {
-	flags := byte(slices.Index(states[:], e.State))
+	flags := stateOf(e)
 	if e.Size != "" {
 		flags |= flagSize
 	}
@@ -72,6 +84,15 @@ func pack(to []byte, e directory.Entry) []byte {
 	return to
 }
 
+func stateOf(e directory.Entry) byte { return byte(slices.Index(states[:], e.State)) }
+
+// packWhere appends an entry of a front door: in which of the cells the tenant is.
+func packWhere(to []byte, e directory.Entry, cells []string) []byte {
+	at, _ := slices.BinarySearch(cells, e.Cell)
+	to = append(packShort(to, e.Tenant), stateOf(e))
+	return binary.AppendUvarint(binary.AppendUvarint(to, e.Epoch), uint64(at))
+}
+
 func packShort(to []byte, s string) []byte { return append(append(to, byte(len(s))), s...) }
 
 // Entries returns what was added, in order. The Builder is spent.
@@ -79,12 +100,12 @@ func (b *Builder) Entries() (*Entries, error) {
 	tenant := func(at uint32) []byte { return b.data[at+1 : at+1+uint32(b.data[at])] }
 	rest := func(at uint32) packed {
 		r := reader{data: b.data[at+1+uint32(b.data[at]):]}
-		return r.rest()
+		return r.rest(len(b.cells))
 	}
 	end := func(at uint32) int {
 		r := reader{data: b.data[at:]}
 		r.short()
-		r.rest()
+		r.rest(len(b.cells))
 		return len(b.data) - len(r.data)
 	}
 	inOrder := slices.IsSortedFunc(b.at, func(x, y uint32) int { return bytes.Compare(tenant(x), tenant(y)) })
@@ -109,9 +130,9 @@ func (b *Builder) Entries() (*Entries, error) {
 			data = append(data, b.data[at:end(at)]...)
 		}
 	}
-	cell, count := b.cell, len(kept)
-	*b = Builder{cell: cell}
-	return index(cell, data, count)
+	cell, cells, count := b.cell, b.cells, len(kept)
+	*b = Builder{cell: cell, cells: cells}
+	return index(cell, cells, data, count)
 }
 
 // Pack is the entries of a list.

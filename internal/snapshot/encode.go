@@ -17,6 +17,7 @@ const format = 1
 
 // meta is all that is small, as JSON.
 type meta struct {
+	Cells      []string             `json:"cells,omitempty"` // of a front door's entries
 	Topologies []directory.Topology `json:"topologies"`
 	Keys       map[string][]byte    `json:"keys"`
 	Issuer     json.RawMessage      `json:"issuer,omitempty"`
@@ -25,7 +26,7 @@ type meta struct {
 }
 
 func (s *Snapshot) meta() ([]byte, error) {
-	return json.Marshal(meta{s.Topologies, plain(s.Keys), s.IssuerKeys, s.Health, s.Suspects})
+	return json.Marshal(meta{s.Entries.cells, s.Topologies, plain(s.Keys), s.IssuerKeys, s.Health, s.Suspects})
 }
 
 // Encode returns the snapshot's bytes, unsealed: its keys are in them. ErrInvalid when it cannot be one.
@@ -116,16 +117,17 @@ func Decode(encoded []byte) (*Snapshot, error) {
 	for version, key := range m.Keys {
 		s.Keys[version] = key
 	}
+	s.Entries = &Entries{cell: s.Cell, cells: m.Cells}
 	ordered := s.sorted()
 	if again, err := ordered.meta(); err != nil || !bytes.Equal(again, small) { // a snapshot has one encoding
 		return nil, fmt.Errorf("%w: its topologies, keys and reports are not as the keeper writes them", ErrMalformed)
 	}
-	var err error
-	if s.Entries, err = index(s.Cell, r.data, int(count)); err != nil {
-		return nil, err
-	}
-	if err := s.check(); err != nil {
+	if err := s.check(); err != nil { // before entries are read by the list of cells
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	var err error
+	if s.Entries, err = index(s.Cell, m.Cells, r.data, int(count)); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

@@ -23,10 +23,14 @@ import (
 //	slot      unsigned varint
 //	pins      1 byte of number, then each as the size
 //
+// Of a front door's, an entry is the tenant, its state in 1 byte, the epoch, and the number of its cell in the
+// list of cells, from 0, as an unsigned varint.
+//
 // They follow one another in the order of the tenants' bytes. Beside them in memory are 4 bytes for each,
 // where it begins. What they say in words is kept once for all.
 type Entries struct {
 	cell    string
+	cells   []string // in order; nil but for a front door's
 	data    []byte
 	offsets []uint32
 	words   map[string]string   // size classes and shards
@@ -85,7 +89,10 @@ func (e *Entries) All() iter.Seq[directory.Entry] {
 // entry unpacks what index has found to be whole.
 func (e *Entries) entry(at uint32, tenant string) directory.Entry {
 	r := reader{data: e.data[at+1+uint32(len(tenant)):]}
-	p := r.rest()
+	p := r.rest(len(e.cells))
+	if e.cells != nil {
+		return directory.Entry{Tenant: tenant, Cell: e.cells[p.cell], State: p.state, Epoch: p.epoch}
+	}
 	pins, ok := e.pins[string(p.pins)]
 	if !ok && len(p.pins) > 0 {
 		pins = e.unpackPins(p.pins)
@@ -106,18 +113,18 @@ func (e *Entries) unpackPins(packed []byte) []string {
 }
 
 // index reads packed entries once, refuses what is not in order, and finds where each begins.
-func index(cell string, data []byte, count int) (*Entries, error) {
+func index(cell string, cells []string, data []byte, count int) (*Entries, error) {
 	const least = 5 // bytes of an entry
 	if count > maxEntries || count > len(data)/least {
 		return nil, fmt.Errorf("%w: %d entries in %d bytes", ErrMalformed, count, len(data))
 	}
-	e := &Entries{cell: cell, data: data, offsets: make([]uint32, 0, count), words: map[string]string{}, pins: map[string][]string{}}
+	e := &Entries{cell: cell, cells: cells, data: data, offsets: make([]uint32, 0, count), words: map[string]string{}, pins: map[string][]string{}}
 	r := reader{data: data}
 	var last []byte
 	for i := range count {
 		at := len(data) - len(r.data)
 		tenant := r.short()
-		p := r.rest()
+		p := r.rest(len(cells))
 		switch {
 		case r.bad:
 			return nil, fmt.Errorf("%w: entry %d", ErrMalformed, i+1)
@@ -182,6 +189,7 @@ type packed struct {
 	state                 directory.State
 	epoch, topology, slot uint64
 	size, pins            []byte
+	cell                  uint64 // in a front door's
 }
 
 // reader reads packed values from the front of its data, and is bad from the first that is not there.
@@ -231,18 +239,24 @@ func (r *reader) number() uint64 {
 	return v
 }
 
-func (r *reader) rest() packed {
+// rest is what follows the tenant: in a front door's, which knows so many cells, or with 0 in a cell's.
+func (r *reader) rest(cells int) packed {
 	var p packed
 	flags := r.octet()
 	if flags >= flagsEnd {
 		r.bad = true
 	}
 	p.state = states[flags&3]
-	p.epoch = r.number()
-	p.topology = r.number()
-	if p.epoch == 0 {
+	if p.epoch = r.number(); p.epoch == 0 {
 		r.bad = true
 	}
+	if cells > 0 {
+		if p.cell = r.number(); p.cell >= uint64(cells) || flags > 3 {
+			r.bad = true
+		}
+		return p
+	}
+	p.topology = r.number()
 	if flags&flagSize != 0 {
 		p.size = r.short()
 	}

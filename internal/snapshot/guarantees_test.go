@@ -20,6 +20,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	r := seeded(t)
 	for range 50 {
+		checkRoundTripOfFleet(t, r)
 		s, want := random(t, r, r.IntN(300))
 		opened, err := Open(t.Context(), &ring, seal(t, s), Want{Cell: "eu-1", Above: s.Generation - 1, Now: s.Taken})
 		if err != nil {
@@ -129,6 +130,7 @@ func TestFormat(t *testing.T) {
 }
 
 func TestOnlyTheCells(t *testing.T) {
+	checkOnlyTheFleets(t)
 	if _, err := Pack("eu-1", []directory.Entry{{Tenant: "acme", Cell: "eu-2", State: directory.Active, Epoch: 1}}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("another cell's entry: %v", err)
 	}
@@ -275,6 +277,17 @@ func TestNoAllocations(t *testing.T) {
 		}
 	}); n != 0 || found == 0 {
 		t.Errorf("%v allocations for %d look-ups, %d found", n, len(tenants), found)
+	}
+	s, want = randomFleet(t, r, 1000)
+	if h = NewHolder(Fleet); h.Take(s) != nil {
+		t.Fatal("not taken")
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		for tenant := range want {
+			h.Entry(tenant)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for %d look-ups of a front door", n, len(want))
 	}
 }
 

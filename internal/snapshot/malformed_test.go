@@ -64,7 +64,7 @@ func TestMalformedEntries(t *testing.T) {
 		"more than there can be":  {good, maxEntries + 1, false},
 		"nothing, of which there": {nil, 0, true},
 	} {
-		e, err := index("eu-1", c.data, c.count)
+		e, err := index("eu-1", nil, c.data, c.count)
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrMalformed) || err == nil && e.Len() != c.count {
 			t.Errorf("%s: %v", name, err)
 		}

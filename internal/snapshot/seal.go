@@ -71,7 +71,7 @@ func Seal(ctx context.Context, with Sealer, s *Snapshot) ([]byte, error) {
 	// The header says how long the ciphertext is, so the plaintext is made once to be measured without its
 	// entries, which are the bulk.
 	small := *s
-	small.Entries = &Entries{cell: s.Cell, offsets: s.Entries.offsets}
+	small.Entries = &Entries{cell: s.Cell, cells: s.Entries.cells, offsets: s.Entries.offsets}
 	measured, err := small.encode(nil, 0)
 	if err != nil {
 		return fail(err)

@@ -3,6 +3,9 @@
 // writes it; a router starts from it and serves by it while the directory, the secret store or the
 // issuer is down.
 //
+// A front door's is named Fleet in place of a cell. It says in which cell each tenant of the fleet is, and has the
+// issuer's keys, and nothing by which cells place.
+//
 //	sealed, err := snapshot.Seal(ctx, sealer, s)             // the keeper
 //	h := snapshot.NewHolder("eu-1")
 //	r := snapshot.NewRefresher(snapshot.RefreshConfig{...})  // a router
@@ -16,9 +19,11 @@
 //
 // Each is held by the test of the same name.
 //
-//  1. RoundTrip: what was sealed opens as it was, entries in the form of directory.Entry.Serving.
+//  1. RoundTrip: what was sealed opens as it was, entries in the form of directory.Entry.Serving; of a front
+//     door's, tenant, cell, state and epoch.
 //  2. OneEncoding: equal snapshots encode to equal bytes, and what decodes encodes to the bytes it came from.
-//  3. OnlyTheCells: a snapshot has entries and topologies of its own cell alone.
+//  3. OnlyTheCells: a cell's snapshot has entries and topologies of its own cell alone; a front door's has
+//     entries of the cells that it lists, and neither topologies, placement keys, health nor suspects.
 //  4. Refuses: what is another cell's, older than what is held, unsigned, signed by another key, malformed,
 //     cut short, put together from parts, from the future or older than MaxAge is refused, and what is
 //     held stays.
@@ -50,6 +55,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/routing/health"
 )
 
@@ -67,6 +73,9 @@ const (
 	// MaxAge is the age from which a router does not begin with a snapshot. One that it has, it keeps.
 	MaxAge = 7 * 24 * time.Hour
 )
+
+// Fleet is what a front door's snapshot has in the place of a cell's name. No cell may be called so.
+const Fleet = names.Global
 
 // Errors of this package. They come wrapped.
 var (
@@ -129,6 +138,15 @@ func (s *Snapshot) check() error {
 		return invalid("its entries are missing, or another cell's")
 	case !moment(s.Taken) || s.Taken.IsZero():
 		return invalid("taken at %v: want a time from 1970 on", s.Taken)
+	case (s.Cell == Fleet) != (len(s.Entries.cells) > 0):
+		return invalid("it lists the cells %q: that of a front door lists at least one, and no other does", s.Entries.cells)
+	case s.Cell == Fleet && len(s.Topologies)+len(s.Keys)+len(s.Health)+len(s.Suspects) > 0:
+		return invalid("a front door's has nothing by which cells place")
+	}
+	for i, cell := range s.Entries.cells {
+		if !shortName(cell) || cell == Fleet || i > 0 && cell <= s.Entries.cells[i-1] {
+			return invalid("it lists cell %q, which is no name of one, or stands in the wrong place", cell)
+		}
 	}
 	for _, t := range s.Times.all() {
 		if !moment(*t) {

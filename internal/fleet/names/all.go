@@ -14,6 +14,12 @@ func (f Fleet) All() []Named {
 		{"stack", f.FrontDoorStack()},
 		{"function", f.FrontDoor()},
 		{"API", f.FrontDoorAPI()},
+		{"function", f.FrontDoorKeeper()},
+		{"rule", f.FrontDoorKeeperSchedule()},
+		{"key alias", f.FrontDoorSnapshotKey()},
+		{"key alias", f.FrontDoorSnapshotMAC()},
+		{"log group", f.LogGroup("frontdoor")},
+		{"log group", f.LogGroup("keeper")},
 	}
 }
 

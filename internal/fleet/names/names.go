@@ -76,6 +76,30 @@ func (f Fleet) FrontDoorRole(region string) string {
 	return f.service + "-global-frontdoor-role-" + region
 }
 
+// Global stands in the place of a cell's name in what is the whole fleet's. No cell may be called so, and thus
+// these names meet no cell's.
+const Global = "global"
+
+// FrontDoorKeeper is the function that writes the front door's snapshot, and FrontDoorKeeperSchedule the rule of
+// EventBridge that has it write.
+func (f Fleet) FrontDoorKeeper() string         { return f.Cell(Global).Keeper() }
+func (f Fleet) FrontDoorKeeperSchedule() string { return f.Cell(Global).KeeperSchedule() }
+
+// FrontDoorKeeperRole is that function's role in a region. At most 64 characters, as IAM wants.
+func (f Fleet) FrontDoorKeeperRole(region string) string {
+	return f.Cell(Global).KeeperRole() + "-" + region
+}
+
+// FrontDoorSnapshotBucket is the bucket of a front door's snapshot; see Cell.SnapshotBucket.
+func (f Fleet) FrontDoorSnapshotBucket(account, region string) string {
+	return f.Cell(Global).SnapshotBucket(account, region)
+}
+
+// FrontDoorSnapshotKey and FrontDoorSnapshotMAC are the aliases of the KMS keys by which it is encrypted and
+// signed.
+func (f Fleet) FrontDoorSnapshotKey() string { return f.Cell(Global).SnapshotKey() }
+func (f Fleet) FrontDoorSnapshotMAC() string { return f.Cell(Global).SnapshotMAC() }
+
 // FrontDoorAPI is the front door's HTTP API.
 func (f Fleet) FrontDoorAPI() string { return f.service + "-global-frontdoor" }
 

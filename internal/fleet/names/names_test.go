@@ -35,6 +35,12 @@ func TestGolden(t *testing.T) {
 		{"front door", f.FrontDoor(), "orders-global-frontdoor"},
 		{"front door's role", f.FrontDoorRole("eu-west-1"), "orders-global-frontdoor-role-eu-west-1"},
 		{"front door's API", f.FrontDoorAPI(), "orders-global-frontdoor"},
+		{"front door's keeper", f.FrontDoorKeeper(), "orders-global-keeper"},
+		{"front door's keeper's schedule", f.FrontDoorKeeperSchedule(), "orders-global-keeper"},
+		{"front door's keeper's role", f.FrontDoorKeeperRole("eu-west-1"), "orders-global-keeper-role-eu-west-1"},
+		{"front door's snapshot's bucket", f.FrontDoorSnapshotBucket("111111111111", "eu-west-1"), "orders-global-0snap-111111111111-eu-west-1"},
+		{"front door's snapshot's key", f.FrontDoorSnapshotKey(), "alias/orders-global-snapshot"},
+		{"front door's snapshot's MAC", f.FrontDoorSnapshotMAC(), "alias/orders-global-snapshot-mac"},
 		{"front door's log group", f.LogGroup("frontdoor"), "/cellwall/orders/global/frontdoor"},
 		{"API", c.API(), "orders-eu-1-ingress"},
 		{"store", c.Store(), "orders-eu-1-store"},
@@ -210,6 +216,12 @@ func TestAWSLimits(t *testing.T) {
 		}
 		if name := f.FrontDoorRole("us-gov-west-1"); !rules["role"].MatchString(name) {
 			t.Errorf("role %q", name)
+		}
+		if name := f.FrontDoorKeeperRole("us-gov-west-1"); !rules["role"].MatchString(name) {
+			t.Errorf("role %q", name)
+		}
+		if name := f.FrontDoorSnapshotBucket("111111111111", "ap-southeast-2"); !rules["bucket"].MatchString(name) {
+			t.Errorf("bucket %q", name)
 		}
 		if name := c.GroupLoadBalancer("g25"); !rules["load balancer"].MatchString(name) {
 			t.Errorf("load balancer %q", name)
