@@ -30,9 +30,10 @@ func TestVariablesAreDocumented(t *testing.T) {
 		}
 	}
 	for of, parse := range map[string]func(func(string) string) error{
-		"router":     func(getenv func(string) string) error { _, err := Parse(getenv); return err },
-		"front door": func(getenv func(string) string) error { _, err := ParseFrontDoor(getenv); return err },
-		"keeper":     func(getenv func(string) string) error { _, err := ParseKeeper(getenv); return err },
+		"router":              func(getenv func(string) string) error { _, err := Parse(getenv); return err },
+		"front door":          func(getenv func(string) string) error { _, err := ParseFrontDoor(getenv); return err },
+		"front door's keeper": func(getenv func(string) string) error { _, err := ParseFrontDoorKeeper(getenv); return err },
+		"keeper":              func(getenv func(string) string) error { _, err := ParseKeeper(getenv); return err },
 	} {
 		read := map[string]bool{}
 		if parse(func(name string) string { read[name] = true; return "" }) == nil {

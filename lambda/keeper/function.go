@@ -19,15 +19,20 @@ import (
 // quarantineTimeout is for what a scheduled run does about suspects: the snapshot needs the rest.
 const quarantineTimeout = 30 * time.Second
 
-// function is the keeper function, whatever invokes it.
+// function is a cell's keeper function, whatever invokes it.
 type function struct {
+	writer
 	service, cell string
-	snapshots     snapshots
 	quarantine    *quarantine.Quarantine
 	routerLogs    string // log group of the cell's router
 	hashed        bool   // whose lines have tenants' hashes
 	lines         *telemetry.Requests
-	log           *slog.Logger
+}
+
+// writer writes snapshots. By itself it is a front door's keeper function.
+type writer struct {
+	snapshots snapshots
+	log       *slog.Logger
 }
 
 // snapshots writes and reads the cell's; *keeper.Keeper does.
@@ -46,23 +51,41 @@ func (f *function) invoke(ctx context.Context, payload json.RawMessage) error {
 	if logs != nil {
 		return f.hear(ctx, logs)
 	}
+	force, err := parseRun(payload)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.settle(ctx), f.write(ctx, force))
+}
+
+// invoke takes an event of the schedule, or of an operator.
+func (w writer) invoke(ctx context.Context, payload json.RawMessage) error {
+	force, err := parseRun(payload)
+	if err != nil {
+		return err
+	}
+	return w.write(ctx, force)
+}
+
+// parseRun reads the event of a run.
+func parseRun(payload json.RawMessage) (force bool, err error) {
 	var event struct {
 		Force bool `json:"force"`
 	}
 	if err := json.Unmarshal(payload, &event); err != nil {
-		return fmt.Errorf(`the event is neither {"force": true}, nor the schedule's, nor a log's: %w`, err)
+		return false, fmt.Errorf(`the event is neither {"force": true}, nor the schedule's, nor a log's: %w`, err)
 	}
-	return errors.Join(f.settle(ctx), f.write(ctx, event.Force))
+	return event.Force, nil
 }
 
 // write is one snapshot.
-func (f *function) write(ctx context.Context, force bool) error {
-	out, err := f.snapshots.Write(ctx, keeper.Options{Force: force})
+func (w writer) write(ctx context.Context, force bool) error {
+	out, err := w.snapshots.Write(ctx, keeper.Options{Force: force})
 	if err != nil {
-		f.log.Error("no snapshot was written", "err", err.Error())
+		w.log.Error("no snapshot was written", "err", err.Error())
 		return err
 	}
-	f.log.Info("snapshot", "snapshot", out, "force", force)
+	w.log.Info("snapshot", "snapshot", out, "force", force)
 	return out.Err()
 }
 

@@ -79,7 +79,8 @@ func newStage(t *testing.T, hashed bool) *stage {
 		t.Fatal(err)
 	}
 	s.function = &function{
-		service: "orders", cell: "eu-1", snapshots: s.keeper, quarantine: q, routerLogs: routerLogs, hashed: hashed, log: slog.New(slog.DiscardHandler),
+		writer:  writer{s.keeper, slog.New(slog.DiscardHandler)},
+		service: "orders", cell: "eu-1", quarantine: q, routerLogs: routerLogs, hashed: hashed,
 		lines: telemetry.New(telemetry.Config{Service: "orders", Cell: "eu-1", HashTenants: hashed, Metrics: true, Out: &s.out, Now: func() time.Time { return now }}),
 	}
 	return s
@@ -187,5 +188,26 @@ func TestScheduled(t *testing.T) {
 	}
 	if err := s.invoke(t.Context(), json.RawMessage(`[]`)); err == nil {
 		t.Error("a list is taken for an event")
+	}
+}
+
+// TestFrontDoorsKeeper: it writes, whether the schedule or an operator asks, and says what was amiss.
+func TestFrontDoorsKeeper(t *testing.T) {
+	k := &kept{}
+	w := writer{k, slog.New(slog.DiscardHandler)}
+	for _, event := range []string{`{}`, `{"force":true}`} {
+		if err := w.invoke(t.Context(), json.RawMessage(event)); err != nil {
+			t.Error(err)
+		}
+	}
+	if k.wrote != 2 || k.forced != 1 {
+		t.Errorf("%d written, %d by force", k.wrote, k.forced)
+	}
+	k.down = errors.New("does not answer")
+	if err := w.invoke(t.Context(), json.RawMessage(`{}`)); !errors.Is(err, k.down) {
+		t.Errorf("%v", err)
+	}
+	if err := w.invoke(t.Context(), json.RawMessage(`[]`)); err == nil || errors.Is(err, k.down) {
+		t.Errorf("a list is taken for an event: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 // Command keeper is a cell's keeper function: on a schedule, it writes the snapshot by which the cell's routers
 // start and go on while the directory, the secret store or the token issuer does not answer. It hears the routers'
 // verdicts on tenants that take shards down, by a subscription of their log, and pins such tenants to quarantine.
+// Beside a front door it writes that one's snapshot, and nothing else.
 //
 // Its event may be {"force": true}, for a run that takes the directory's word whatever that lost. An
 // invocation fails when no snapshot was written, and also when one was that has an old part, or suspects are
@@ -9,6 +10,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -41,12 +43,25 @@ import (
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	f, err := newFunction(context.Background(), log)
+	invoke, err := newKeeper(context.Background(), log)
 	if err != nil {
 		log.Error("keeper does not start", "err", err.Error())
 		os.Exit(1)
 	}
-	lambda.Start(f.invoke)
+	lambda.Start(invoke)
+}
+
+// newKeeper is a cell's keeper, or a front door's.
+func newKeeper(ctx context.Context, log *slog.Logger) (invoke func(context.Context, json.RawMessage) error, err error) {
+	if routerenv.OfFrontDoor(os.Getenv) {
+		w, err := newFrontDoors(ctx, log)
+		return w.invoke, err
+	}
+	f, err := newFunction(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	return f.invoke, nil
 }
 
 func newFunction(ctx context.Context, log *slog.Logger) (*function, error) {
@@ -60,7 +75,8 @@ func newFunction(ctx context.Context, log *slog.Logger) (*function, error) {
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell).Generation(env.Generation)
 	f := &function{
-		service: env.Service, cell: env.Cell, routerLogs: cell.LogGroup("router"), hashed: env.HashTenants, log: log,
+		writer:  writer{log: log},
+		service: env.Service, cell: env.Cell, routerLogs: cell.LogGroup("router"), hashed: env.HashTenants,
 		lines: telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout}),
 	}
 	secrets := secretsmanager.NewFromConfig(settings, secretkey.ForRequests)
@@ -70,7 +86,7 @@ func newFunction(ctx context.Context, log *slog.Logger) (*function, error) {
 		Keyring: kmsseal.ForKeeper(kms.NewFromConfig(settings, kmsseal.Brief), kmsseal.Config{
 			Key: cell.SnapshotKey(), MACKey: cell.SnapshotMAC(), Service: env.Service, Cell: env.Cell,
 		}),
-		Directory: openDirectory(settings, env),
+		Directory: openDirectory(settings, env.Directory, env.DirectoryRegion),
 		// Read anew in each run: a keeper's environment may live longer than a mistake in the secret.
 		Keys: func(ctx context.Context, _, version string) ([]byte, error) {
 			return secretkey.Read(ctx, secrets, env.KeySecret, version)
@@ -128,9 +144,9 @@ func residence(settings aws.Config, env routerenv.Keeper, cell names.Cell, keys 
 	return directory.NewResidence(directory.Later(dynamodir.New(home, env.Home)), holder, keys)
 }
 
-// openDirectory returns the directory by the table that the cell's routers read: a replica that lags behind is
+// openDirectory returns the directory by the table that routers and front doors read: a replica that lags behind is
 // no worse than a snapshot that is a minute old.
-func openDirectory(settings aws.Config, env routerenv.Keeper) *directory.Directory {
-	client := dynamodb.NewFromConfig(settings, func(o *dynamodb.Options) { o.Region = env.DirectoryRegion })
-	return directory.Later(dynamodir.New(client, env.Directory))
+func openDirectory(settings aws.Config, table, region string) *directory.Directory {
+	client := dynamodb.NewFromConfig(settings, func(o *dynamodb.Options) { o.Region = region })
+	return directory.Later(dynamodir.New(client, table))
 }

@@ -50,6 +50,7 @@ type keptCell struct {
 	emulated  map[string]string // variables of who uses the emulator
 	directory *directory.Directory
 	objects   *s3.Client
+	keys      *kms.Client
 	tenants   []string
 	keeper    *environment
 	issuer    *login
@@ -126,20 +127,9 @@ func newKeptCell(t *testing.T) *keptCell {
 	config := emu.Config(t, account, region)
 	c.must(c.makeTable(dynamodb.NewFromConfig(config)))
 	c.objects = s3.NewFromConfig(config, func(o *s3.Options) { o.UsePathStyle = true })
-	_, err := c.objects.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: awssdk.String(bucket),
-		CreateBucketConfiguration: &s3types.CreateBucketConfiguration{LocationConstraint: region}})
-	c.must(err)
-	keys := kms.NewFromConfig(config)
-	for alias, in := range map[string]*kms.CreateKeyInput{
-		cell.SnapshotKey(): {},
-		cell.SnapshotMAC(): {KeySpec: kmstypes.KeySpecHmac256, KeyUsage: kmstypes.KeyUsageTypeGenerateVerifyMac},
-	} {
-		out, err := keys.CreateKey(t.Context(), in)
-		c.must(err)
-		_, err = keys.CreateAlias(t.Context(), &kms.CreateAliasInput{AliasName: &alias, TargetKeyId: out.KeyMetadata.KeyId})
-		c.must(err)
-	}
-	_, err = secretsmanager.NewFromConfig(config).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
+	c.keys = kms.NewFromConfig(config)
+	c.makeSnapshotPlace(bucket, cell.SnapshotKey(), cell.SnapshotMAC())
+	_, err := secretsmanager.NewFromConfig(config).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
 		Name: awssdk.String(cell.PlacementKey()), SecretString: awssdk.String(`{"1":"` + strings.Repeat("5a", 32) + `"}`)})
 	c.must(err)
 
@@ -165,6 +155,23 @@ func newKeptCell(t *testing.T) *keptCell {
 	})
 	c.keeper = start(t, "keeper", variables)
 	return c
+}
+
+// makeSnapshotPlace makes a bucket, and the keys with these aliases.
+func (c *keptCell) makeSnapshotPlace(bucket, key, mac string) {
+	c.Helper()
+	_, err := c.objects.CreateBucket(c.Context(), &s3.CreateBucketInput{Bucket: &bucket,
+		CreateBucketConfiguration: &s3types.CreateBucketConfiguration{LocationConstraint: region}})
+	c.must(err)
+	for alias, in := range map[string]*kms.CreateKeyInput{
+		key: {},
+		mac: {KeySpec: kmstypes.KeySpecHmac256, KeyUsage: kmstypes.KeyUsageTypeGenerateVerifyMac},
+	} {
+		out, err := c.keys.CreateKey(c.Context(), in)
+		c.must(err)
+		_, err = c.keys.CreateAlias(c.Context(), &kms.CreateAliasInput{AliasName: &alias, TargetKeyId: out.KeyMetadata.KeyId})
+		c.must(err)
+	}
 }
 
 func (c *keptCell) must(err error) {
