@@ -18,7 +18,7 @@ func buildCore(core awscdk.Stack, p *plan) {
 		publishGroup(core, p, g, newGroup(core, p, n, g))
 	}
 	if p.fleet.Shard.State.Mode == fleet.StateCell {
-		store := newTable(core, "Store", p.names.Store(), nil)
+		store := newTable(core, "Store", p.names.Store(), nil, nil)
 		awscdk.Tags_Of(store).Add(str(names.TagRole), str("cell-store"), nil)
 	}
 	key, snapshots := newPlacementKey(core, p), newSnapshots(core, p)

@@ -2,6 +2,7 @@ package stamp
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
@@ -18,10 +19,10 @@ const (
 // newDispatch is the queue of jobs that the router places again: those of tenants that a shard did not hold, and
 // those that shards send to other tenants. It is shared by the cell's shards by design: shards never call each other.
 func newDispatch(core awscdk.Stack, p *plan, router awslambda.Alias) {
-	dead := newJobQueue(core, "DispatchDeadLetters", p.names.DispatchDeadLetters(), &awssqs.QueueProps{RetentionPeriod: days(14)})
+	dead := newJobQueue(core, "DispatchDeadLetters", p.names.DispatchDeadLetters(), &awssqs.QueueProps{RetentionPeriod: days(14)}, nil)
 	queue := newJobQueue(core, "Dispatch", p.names.Dispatch(), &awssqs.QueueProps{
 		VisibilityTimeout: seconds(6 * routerTimeout),
-		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(dispatchReceive)}})
+		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(dispatchReceive)}}, nil)
 	for _, q := range []awssqs.Queue{dead, queue} {
 		awscdk.Tags_Of(q).Add(str(names.TagRole), str("dispatch"), nil)
 	}
@@ -30,9 +31,12 @@ func newDispatch(core awscdk.Stack, p *plan, router awslambda.Alias) {
 }
 
 // newJobQueue is a queue of jobs: encrypted, over TLS only, and kept when the stack goes, since a job that was
-// accepted must still be there to be looked at.
-func newJobQueue(st awscdk.Stack, id, name string, props *awssqs.QueueProps) awssqs.Queue {
+// accepted must still be there to be looked at. key is nil for a key of AWS.
+func newJobQueue(st awscdk.Stack, id, name string, props *awssqs.QueueProps, key awskms.Key) awssqs.Queue {
 	props.QueueName, props.Encryption, props.EnforceSSL = str(name), awssqs.QueueEncryption_SQS_MANAGED, yes
+	if key != nil {
+		props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, key
+	}
 	props.RemovalPolicy = awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
 	return awssqs.NewQueue(st, str(id), props)
 }

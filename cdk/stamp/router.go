@@ -3,6 +3,7 @@ package stamp
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
@@ -85,8 +86,17 @@ func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 
 // newLogGroup keeps a function's log for a month.
 func newLogGroup(st awscdk.Stack, id, name string) awslogs.LogGroup {
-	return awslogs.NewLogGroup(st, str(id), &awslogs.LogGroupProps{
-		LogGroupName: str(name), Retention: awslogs.RetentionDays_ONE_MONTH, RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	return newEncryptedLogGroup(st, id, name, nil)
+}
+
+// newEncryptedLogGroup is one under a key, whose policy must let CloudWatch Logs use it; nil is a key of AWS.
+func newEncryptedLogGroup(st awscdk.Stack, id, name string, key awskms.Key) awslogs.LogGroup {
+	props := &awslogs.LogGroupProps{
+		LogGroupName: str(name), Retention: awslogs.RetentionDays_ONE_MONTH, RemovalPolicy: awscdk.RemovalPolicy_DESTROY}
+	if key != nil {
+		props.EncryptionKey = key
+	}
+	return awslogs.NewLogGroup(st, str(id), props)
 }
 
 func architecture(a Arch) awslambda.Architecture {

@@ -9,18 +9,19 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsautoscaling"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	elb "github.com/aws/aws-cdk-go/awscdk/v2/awselasticloadbalancingv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3assets"
 )
 
 // newService is the shard's HTTP service: instances in every zone of the cell behind one target
 // group, reached through a load balancer of the shard's own or of its group.
-func newService(st awscdk.Stack, p *plan, s shardPlan) {
+func newService(st awscdk.Stack, p *plan, s shardPlan, key awskms.Key) {
 	core := reader{st, p}
 	n := core.network()
 	sg := awsec2.NewSecurityGroup(st, str("InstanceGroup"), &awsec2.SecurityGroupProps{
 		Vpc: n.vpc, AllowAllOutbound: no, Description: str("Instances of shard " + s.id + ": in from the load balancer, out to AWS")})
 	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS"), nil)
-	instances := newInstances(st, p, s, n, sg)
+	instances := newInstances(st, p, s, n, sg, key)
 	targets := newTargets(st, p, s, n, instances)
 
 	if s.group != "" {
@@ -57,12 +58,12 @@ func newTargets(st awscdk.Stack, p *plan, s shardPlan, n network, instances awsa
 // A deployment waits until each new instance says that the service answers (start.sh.tmpl), one
 // instance after another; one that says otherwise, or nothing, fails it, and the old release is
 // launched again. The CDK lets the instances' role signal this stack.
-func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.ISecurityGroup) awsautoscaling.AutoScalingGroup {
+func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.ISecurityGroup, key awskms.Key) awsautoscaling.AutoScalingGroup {
 	h := p.service
 	group := awsautoscaling.NewAutoScalingGroup(st, str("Instances"), &awsautoscaling.AutoScalingGroupProps{
 		AutoScalingGroupName: str(s.names.Group()),
 		Vpc:                  n.vpc, VpcSubnets: n.placed(),
-		LaunchTemplate: newTemplate(st, p, s, sg),
+		LaunchTemplate: newTemplate(st, p, s, sg, key),
 		MinCapacity:    num(h.Min), MaxCapacity: num(h.Max),
 		HealthChecks: awsautoscaling.HealthChecks_WithAdditionalChecks(&awsautoscaling.AdditionalHealthChecksOptions{
 			AdditionalTypes: list(awsautoscaling.AdditionalHealthCheckType_ELB), GracePeriod: seconds(startTime)}),
@@ -100,10 +101,10 @@ const (
 )
 
 // newTemplate is how an instance of the shard is launched.
-func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup) awsec2.LaunchTemplate {
+func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup, key awskms.Key) awsec2.LaunchTemplate {
 	h := p.service
 	asset := awss3assets.NewAsset(st, str("Service"), &awss3assets.AssetProps{Path: str(h.archive.path)})
-	role := newStateRole(st, "InstanceRole", "ec2.amazonaws.com", "Instances of shard "+s.id+" of cell "+p.cell.Name, p, s)
+	role := newStateRole(st, "InstanceRole", "ec2.amazonaws.com", "Instances of shard "+s.id+" of cell "+p.cell.Name, p, s, key)
 	// Not asset.GrantRead, which gives the whole bucket of every service's assets.
 	role.AddToPolicy(allow([]string{"s3:GetObject"},
 		"arn:"+partition(p.cell.Region)+":s3:::"+*asset.S3BucketName()+"/"+*asset.S3ObjectKey()))

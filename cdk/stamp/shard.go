@@ -2,6 +2,7 @@ package stamp
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
@@ -14,29 +15,30 @@ import (
 // resource of another shard.
 func buildShard(st awscdk.Stack, p *plan, s shardPlan) {
 	parts := p.fleet.Shard
+	key := newShardKey(st, p, s)
 	if parts.Table != nil {
-		newTable(st, "Table", s.names.Table(), parts.Table)
+		newTable(st, "Table", s.names.Table(), parts.Table, key)
 	}
 	if parts.Bucket != nil {
-		newBucket(st, "Bucket", s.names.Bucket(p.cell.Account, p.cell.Region))
+		newBucket(st, "Bucket", s.names.Bucket(p.cell.Account, p.cell.Region), key)
 	}
 	if parts.Lambda != nil {
-		slice := newSlice(st, p, s, *parts.Lambda)
+		slice := newSlice(st, p, s, *parts.Lambda, key)
 		if parts.Queue != nil {
-			newQueue(st, s, *parts.Queue, *parts.Lambda, slice)
+			newQueue(st, s, *parts.Queue, *parts.Lambda, slice, key)
 		}
 	}
 	if p.service != nil {
-		newService(st, p, s)
+		newService(st, p, s, key)
 	}
 	createStateLast(st)
 }
 
 // newSlice is the shard's Lambda function with its own part of the account's concurrency, by its
 // alias. It is outside the cell's network: what it reaches are AWS's regional services.
-func newSlice(st awscdk.Stack, p *plan, s shardPlan, l fleet.Lambda) awslambda.Alias {
-	logs := newLogGroup(st, "WorkerLogs", s.names.LogGroup("worker"))
-	role := newStateRole(st, "WorkerRole", "lambda.amazonaws.com", "Lambda slice of shard "+s.id+" of cell "+p.cell.Name, p, s)
+func newSlice(st awscdk.Stack, p *plan, s shardPlan, l fleet.Lambda, key awskms.Key) awslambda.Alias {
+	logs := newEncryptedLogGroup(st, "WorkerLogs", s.names.LogGroup("worker"), key)
+	role := newStateRole(st, "WorkerRole", "lambda.amazonaws.com", "Lambda slice of shard "+s.id+" of cell "+p.cell.Name, p, s, key)
 	logs.GrantWrite(role)
 	fn := awslambda.NewFunction(st, str("Worker"), &awslambda.FunctionProps{
 		FunctionName:                 str(s.names.Worker()),
@@ -62,14 +64,14 @@ const batchSize = 10
 
 // newQueue is the shard's queue, what it gives up on, and the slice as its consumer. The queues stay
 // when the stack goes: a job that was accepted is still there to be looked at.
-func newQueue(st awscdk.Stack, s shardPlan, q fleet.Queue, l fleet.Lambda, slice awslambda.Alias) {
+func newQueue(st awscdk.Stack, s shardPlan, q fleet.Queue, l fleet.Lambda, slice awslambda.Alias, key awskms.Key) {
 	dead := newJobQueue(st, "DeadLetters", s.names.DeadLetters(), &awssqs.QueueProps{
-		RetentionPeriod: days(14)}) // the longest: somebody has to look
+		RetentionPeriod: days(14)}, key) // the longest: somebody has to look
 	queue := newJobQueue(st, "Queue", s.names.Queue(), &awssqs.QueueProps{
 		// Six times the function's time-out, as AWS advises for event sources: a throttled batch is
 		// tried again before its messages show up a second time.
 		VisibilityTimeout: seconds(6 * l.Timeout),
-		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(q.MaxReceive)}})
+		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(q.MaxReceive)}}, key)
 	slice.AddEventSource(awslambdaeventsources.NewSqsEventSource(queue, &awslambdaeventsources.SqsEventSourceProps{
 		BatchSize: num(batchSize), MaxConcurrency: num(q.Consumers), ReportBatchItemFailures: yes}))
 }

@@ -30,7 +30,7 @@ func newSnapshots(core awscdk.Stack, p *plan) snapshots {
 		KeySpec: awskms.KeySpec_HMAC_256, KeyUsage: awskms.KeyUsage_GENERATE_VERIFY_MAC,
 		PendingWindow: days(7), RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	newBucket(core, "Snapshots", p.names.SnapshotBucket(p.cell.Account, p.cell.Region), &awss3.LifecycleRule{
+	newBucket(core, "Snapshots", p.names.SnapshotBucket(p.cell.Account, p.cell.Region), nil, &awss3.LifecycleRule{
 		Id: str("old-snapshots"), NoncurrentVersionExpiration: days(oldSnapshots)})
 	return snapshots{p, key, mac}
 }

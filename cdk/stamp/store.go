@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -17,8 +18,8 @@ import (
 // newTable is a table for state: on demand, recoverable to any second, protected from deletion and
 // kept when the stack goes. DynamoDB deletes the records of idempotency keys that nobody can repeat any more.
 // Its stream tells what changed, before and after: whoever copies a tenant elsewhere follows it. bounds is nil for a
-// table that may use all that the account's tables may do together.
-func newTable(st awscdk.Stack, id, name string, bounds *fleet.Table) awsdynamodb.Table {
+// table that may use all that the account's tables may do together, and key for a key of AWS.
+func newTable(st awscdk.Stack, id, name string, bounds *fleet.Table, key awskms.Key) awsdynamodb.Table {
 	props := &awsdynamodb.TableProps{
 		TableName:                        str(name),
 		PartitionKey:                     stringKey(names.PartitionKey),
@@ -30,16 +31,20 @@ func newTable(st awscdk.Stack, id, name string, bounds *fleet.Table) awsdynamodb
 		DeletionProtection:               yes,
 		RemovalPolicy:                    awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 	}
+	if key != nil {
+		props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, key
+	}
 	if bounds != nil {
 		props.MaxReadRequestUnits, props.MaxWriteRequestUnits = num(bounds.MaxReads), num(bounds.MaxWrites)
 	}
 	return awsdynamodb.NewTable(st, str(id), props)
 }
 
-// newBucket is a bucket for state: private, over TLS only, versioned, kept when the stack goes.
-func newBucket(st awscdk.Stack, id, name string, more ...*awss3.LifecycleRule) {
+// newBucket is a bucket for state: private, over TLS only, versioned, kept when the stack goes. key is nil for a key
+// of AWS.
+func newBucket(st awscdk.Stack, id, name string, key awskms.Key, more ...*awss3.LifecycleRule) {
 	rules := append([]*awss3.LifecycleRule{{Id: str("abandoned-uploads"), AbortIncompleteMultipartUploadAfter: days(7)}}, more...)
-	awss3.NewBucket(st, str(id), &awss3.BucketProps{
+	props := &awss3.BucketProps{
 		BucketName:        str(name),
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
 		ObjectOwnership:   awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED,
@@ -49,7 +54,11 @@ func newBucket(st awscdk.Stack, id, name string, more ...*awss3.LifecycleRule) {
 		Versioned:         yes,
 		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 		LifecycleRules:    &rules,
-	})
+	}
+	if key != nil { // with a key of the bucket's own below it: else each object is a request to KMS, and its cost
+		props.Encryption, props.EncryptionKey, props.BucketKeyEnabled = awss3.BucketEncryption_KMS, key, yes
+	}
+	awss3.NewBucket(st, str(id), props)
 }
 
 // createStateLast lets a stack's bucket wait for everything else in the stack, its schedule for the bucket, and its
@@ -99,7 +108,7 @@ func pointInTime() *awsdynamodb.PointInTimeRecoverySpecification {
 
 // newStateRole is a role for code of one shard. It reaches the state that the fleet gives the shard,
 // item by item and object by object, and nothing else until the caller adds to it.
-func newStateRole(st awscdk.Stack, id, service, about string, p *plan, s shardPlan) awsiam.Role {
+func newStateRole(st awscdk.Stack, id, service, about string, p *plan, s shardPlan, key awskms.Key) awsiam.Role {
 	role := awsiam.NewRole(st, str(id), &awsiam.RoleProps{
 		AssumedBy:   awsiam.NewServicePrincipal(str(service), nil),
 		Description: str(about),
@@ -125,5 +134,6 @@ func newStateRole(st awscdk.Stack, id, service, about string, p *plan, s shardPl
 		role.AddToPolicy(allow([]string{"s3:ListBucket"}, bucket))
 		role.AddToPolicy(allow([]string{"s3:DeleteObject", "s3:GetObject", "s3:PutObject"}, bucket+"/*"))
 	}
+	useKey(role, p, key)
 	return role
 }

@@ -24,7 +24,6 @@ var noEffectYet = map[string]string{
 	"router.ingress":                "an HTTP API stands before the router",
 	"router.stream":                 "answers are passed on whole",
 	"shard.zones":                   "instances are in every zone of the cell",
-	"shard.encryption":              "keys of AWS encrypt",
 	"shard.schedules":               "shards will be invoked so",
 	"cells[].egress":                "cells have endpoints alone",
 }

@@ -55,6 +55,7 @@ func (s Shard) All(account, region string) []Named {
 		{"queue", s.DeadLetters()},
 		{"table", s.Table()},
 		{"bucket", s.Bucket(account, region)},
+		{"key alias", s.Key()},
 		{"Auto Scaling group", s.Group()},
 		{"load balancer", s.LoadBalancer()},
 		{"host", s.Host()},

@@ -266,6 +266,9 @@ func (s Shard) Bucket(account, region string) string {
 	return Short(s.kept(s.join(account, region)), maxBucket)
 }
 
+// Key is the alias of the shard's own KMS key.
+func (s Shard) Key() string { return "alias/" + s.kept(s.join("key")) }
+
 // Group is the Auto Scaling group.
 func (s Shard) Group() string { return s.join("asg") }
 

@@ -63,6 +63,7 @@ func TestGolden(t *testing.T) {
 		{"target group behind a group's load balancer", s.TargetGroup(80, "g01"), "orders-eu-1-s01-tg-80-g01"},
 		{"load balancer", s.LoadBalancer(), "orders-eu-1-s01-lb"},
 		{"host", s.Host(), "s01.eu-1.orders.internal"},
+		{"shard's key", s.Key(), "alias/orders-eu-1-s01-key"},
 		{"worker's log group", s.LogGroup("worker"), "/cellwall/orders/eu-1/s01/worker"},
 		{"long target group", long.TargetGroup(8080, "shared"), "abcdefghijk-lmnopqrstuv-278dfd91"},
 		{"long load balancer", long.LoadBalancer(), "abcdefghijk-lmnopqrstuv-ebfbf266"},

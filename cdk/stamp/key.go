@@ -1,0 +1,91 @@
+package stamp
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+
+	"cellwall.dev/cellwall/internal/fleet"
+)
+
+// Actions on a key of what reads and writes under it. DynamoDB acts in the caller's name and wants all of them of
+// who writes (AWS KMS developer guide, How Amazon DynamoDB uses AWS KMS); SQS wants the first two of who sends, and
+// the first of who receives; S3 the first two.
+var (
+	keySends = []string{"kms:Decrypt", "kms:GenerateDataKey"}
+	keyUses  = append(keySends[:len(keySends):len(keySends)],
+		"kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo")
+)
+
+// newShardKey is the key under which the shard's table, bucket, queues and log are encrypted; nil where keys of AWS do
+// that. The key stays when the stack goes, as what is encrypted under it does. Its alias goes: what is left behind
+// names the key itself, and a fleet that comes back to keys of its own needs the name.
+//
+// The key's policy leaves it to the account's IAM who uses it, as the CDK writes it, and there the shard's own roles
+// alone may. Beside them it lets in by name those who reach a shard from outside of its stack, which cannot know a key that
+// is made after them: the cell's router, which sends to the queue; the keeper, where it pins tenants to quarantine; and
+// CloudWatch Logs, for the log of this shard. Each only through the service that it is about.
+func newShardKey(st awscdk.Stack, p *plan, s shardPlan) awskms.Key {
+	if p.fleet.Shard.Encryption != fleet.EncryptionOwn {
+		return nil
+	}
+	key := awskms.NewKey(st, str("Key"), &awskms.KeyProps{
+		Description:       str("Encrypts what shard " + s.id + " of cell " + p.cell.Name + " of " + p.fleet.Service + " keeps"),
+		EnableKeyRotation: yes,
+		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
+	})
+	key.AddAlias(str(s.names.Key()))
+	admit := func(who awsiam.IPrincipal, actions []string, operator, context, value string) {
+		key.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Principals: list(who), Actions: strs(actions...), Resources: strs("*"), // of a key's policy, the key
+			Conditions: &map[string]any{operator: map[string]any{context: value}},
+		}), nil)
+	}
+	role := func(name string) awsiam.IPrincipal {
+		return awsiam.NewArnPrincipal(str("arn:" + partition(p.cell.Region) + ":iam::" + p.cell.Account + ":role/" + name))
+	}
+	if p.fleet.Shard.Queue != nil {
+		admit(role(p.names.RouterRole()), keySends, "StringEquals", "kms:ViaService", endpoint("sqs", p.cell.Region))
+	}
+	if len(p.cell.Quarantine) > 0 && p.holdings() == holdingsTable {
+		admit(role(p.names.KeeperRole()), keyUses, "StringEquals", "kms:ViaService", endpoint("dynamodb", p.cell.Region))
+	}
+	if p.fleet.Shard.Lambda != nil {
+		admit(awsiam.NewServicePrincipal(str(endpoint("logs", p.cell.Region)), nil), keyUses,
+			"ArnEquals", "kms:EncryptionContext:aws:logs:arn", p.arn("logs", "log-group:"+s.names.LogGroup("worker")))
+	}
+	return key
+}
+
+// useKey lets a role of the shard's own use its key, through the services that keep something under it.
+func useKey(role awsiam.Role, p *plan, key awskms.Key) {
+	if key == nil {
+		return
+	}
+	parts := p.fleet.Shard
+	var through []string
+	for _, keeps := range []struct {
+		service string
+		on      bool
+	}{{"dynamodb", parts.Table != nil}, {"s3", parts.Bucket != nil}, {"sqs", parts.Queue != nil}} {
+		if keeps.on {
+			through = append(through, endpoint(keeps.service, p.cell.Region))
+		}
+	}
+	if len(through) == 0 {
+		return
+	}
+	statement := allow(keyUses, *key.KeyArn())
+	statement.AddCondition(str("StringEquals"), map[string]any{"kms:ViaService": through})
+	role.AddToPolicy(statement)
+}
+
+// endpoint is a service's name in a region, as KMS tells who asks for somebody, and as services that differ by region
+// are principals.
+func endpoint(service, region string) string {
+	name := service + "." + region + ".amazonaws.com"
+	if partition(region) == "aws-cn" {
+		name += ".cn"
+	}
+	return name
+}
