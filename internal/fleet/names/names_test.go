@@ -82,7 +82,7 @@ func TestGenerationGolden(t *testing.T) {
 	want := map[string]string{
 		c.Store(): "orders-eu-1-store-g2", c.PlacementKey(): "cellwall/orders/eu-1/placement-key-g2",
 		c.SnapshotBucket("111111111111", "eu-west-1"): "orders-eu-1-0snap-111111111111-eu-west-1-g2",
-		c.SnapshotKey(): "alias/orders-eu-1-snapshot-g2", c.SnapshotMAC(): "alias/orders-eu-1-snapshot-mac-g2",
+		c.SnapshotKey(): "alias/orders-eu-1-snapshot-g2", s.Key(): "alias/orders-eu-1-s01-key-g2", c.SnapshotMAC(): "alias/orders-eu-1-snapshot-mac-g2",
 		c.Dispatch(): "orders-eu-1-dispatch-g2", c.DispatchDeadLetters(): "orders-eu-1-dispatch-dead-g2",
 		s.Queue(): "orders-eu-1-s01-work-g2", s.DeadLetters(): "orders-eu-1-s01-dead-g2", s.Table(): "orders-eu-1-s01-state-g2",
 		s.Bucket("111111111111", "eu-west-1"): "orders-eu-1-s01-111111111111-eu-west-1-g2",
@@ -115,7 +115,7 @@ func TestGenerationsDiffer(t *testing.T) {
 		}
 		x, y := one.Generation(a).Shard(part.Draw(t, "shard")), two.Generation(b).Shard(part.Draw(t, "other shard"))
 		for _, pair := range [][2]string{
-			{x.Store(), y.Store()}, {x.PlacementKey(), y.PlacementKey()}, {x.Table(), y.Table()}, {x.Queue(), y.Queue()}, {x.DeadLetters(), y.DeadLetters()},
+			{x.Store(), y.Store()}, {x.PlacementKey(), y.PlacementKey()}, {x.Table(), y.Table()}, {x.Key(), y.Key()}, {x.Queue(), y.Queue()}, {x.DeadLetters(), y.DeadLetters()},
 			{x.Dispatch(), y.Dispatch()}, {x.DispatchDeadLetters(), y.DispatchDeadLetters()}, {x.SnapshotKey(), y.SnapshotKey()}, {x.SnapshotMAC(), y.SnapshotMAC()},
 			{x.SnapshotBucket("111111111111", "ap-southeast-2"), y.SnapshotBucket("111111111111", "ap-southeast-2")},
 			{x.Bucket("111111111111", "ap-southeast-2"), y.Bucket("111111111111", "ap-southeast-2")},
