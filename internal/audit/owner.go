@@ -37,6 +37,10 @@ var (
 	coreStack  = regexp.MustCompile(`^(.+)-core$`)
 )
 
+// Places says where each stack belongs, in the order of the stacks: ID is "" outside of shards, and Cell, too,
+// outside of cells.
+func Places(stacks []Stack) []Shard { return placesOf(stacks) }
+
 // placesOf says where each stack belongs: by its tags, then by what all tagged resources in it agree on,
 // then by its construct path, then by its name.
 func placesOf(stacks []Stack) []place {

@@ -18,6 +18,7 @@ func TestWhoLookedIsKept(t *testing.T) {
 	o.write("t.csv", "tenant,cell\n"+tenant+",eu-1\n")
 	o.write("people.csv", "tenant\np1\n")
 	o.write("new.csv", "tenant,cell\nimported,eu-1\n")
+	assemblyOf(t, "whole", "eu-1", "s01", "s02", "s03", "s04", "s05", "s06")
 
 	seen := map[string]bool{}
 	const changes, nothing = "changes", "nothing" // in place of what is kept of a reading
@@ -56,6 +57,7 @@ func TestWhoLookedIsKept(t *testing.T) {
 		{"topology show eu-1", nothing},   // numbers of tenants
 		{"topology show eu-1 1", nothing}, // the same
 		{"fleet validate", nothing},       // shards
+		{"fleet diff whole whole", nothing},
 	} {
 		before := len(o.doneBy("eve"))
 		code, out, errs := o.bare(append(strings.Fields(c.args), fileArg, keyArg, "--by=eve", "--because=call 8")...)

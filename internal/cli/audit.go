@@ -86,11 +86,7 @@ func (a *app) auditOptions(asked bool) (audit.Options, error) {
 	if err != nil {
 		return audit.Options{}, err
 	}
-	opt := audit.Options{Concurrency: map[string]int{}}
-	for id, account := range f.Accounts {
-		opt.Concurrency[id] = account.LambdaConcurrency
-	}
-	return opt, nil
+	return audit.Options{Concurrency: concurrencyOf(f)}, nil
 }
 
 // loadAssembly reads DIR and nothing outside of it, wherever its links and manifests point.

@@ -41,11 +41,11 @@ func count(n int, word string) string {
 func fleetCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleet",
-		Short: "Check the fleet's description, or print its schema",
+		Short: "Check the fleet's description, say what a change of it does, or print its schema",
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(fleetValidate(a), fleetSchema(a))
+	cmd.AddCommand(fleetDiff(a), fleetValidate(a), fleetSchema(a))
 	return cmd
 }
 

@@ -321,19 +321,40 @@ func same(a, b directory.Topology) bool {
 		a.MaxShared == b.MaxShared && a.Slots == b.Slots && slices.Equal(a.Shards, b.Shards)
 }
 
-// lost refuses a fleet whose cell lacks a shard that a live topology names.
-func (d *desk) lost(ctx context.Context, c fleet.Cell) error {
-	named, err := d.Named(ctx, c.Name)
+// lostShard is a shard that a live topology names and the fleet does not have any more.
+type lostShard struct {
+	id       string
+	versions []uint64 // of the topologies
+}
+
+// lostShards lists those of a cell whose shards have the ids given.
+func (d *desk) lostShards(ctx context.Context, cell string, ids []string) ([]lostShard, error) {
+	named, err := d.Named(ctx, cell)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var lost []lostShard
 	for _, id := range slices.Sorted(maps.Keys(named)) {
-		if !slices.ContainsFunc(c.Shards, func(s fleet.ShardSpec) bool { return s.ID == id }) {
-			return hint(foundf("shard %q is not in the fleet's cell %q any more, and topology %s names it", id, c.Name, versionsText(named[id])),
-				"put it back, publish a topology --without %s, migrate, and retire the others before you take it out of the fleet", id)
+		if !slices.Contains(ids, id) {
+			lost = append(lost, lostShard{id, named[id]})
 		}
 	}
-	return nil
+	return lost, nil
+}
+
+// back says how a shard leaves a fleet.
+func (l lostShard) back() string {
+	return fmt.Sprintf("put it back, publish a topology --without %s, migrate, and retire the others before you take it out of the fleet", l.id)
+}
+
+// lost refuses a fleet whose cell lacks a shard that a live topology names.
+func (d *desk) lost(ctx context.Context, c fleet.Cell) error {
+	lost, err := d.lostShards(ctx, c.Name, c.Shards.IDs())
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	return hint(foundf("shard %q is not in the fleet's cell %q any more, and topology %s names it", lost[0].id, c.Name, versionsText(lost[0].versions)),
+		"%s", lost[0].back())
 }
 
 // noneLost is lost for every cell of a fleet file, when a directory was named to ask.

@@ -33,6 +33,9 @@ type Resource struct {
 	CreationPolicy, UpdatePolicy Node
 	DependsOn                    []string
 	Condition                    string // name of the condition under which it exists, or ""
+	// DeletionPolicy and UpdateReplacePolicy say what becomes of it when it leaves the template and when
+	// it is replaced: Delete, Retain, RetainExceptOnCreate or Snapshot, or "".
+	DeletionPolicy, UpdateReplacePolicy string
 }
 
 // Parameter is one entry of Parameters.
@@ -168,6 +171,7 @@ func (p *parser) resource(id string, n Node) {
 		*part.to = v
 	}
 	r.Condition = n.GetString("Condition")
+	r.DeletionPolicy, r.UpdateReplacePolicy = n.GetString("DeletionPolicy"), n.GetString("UpdateReplacePolicy")
 	if d, ok := n.Get("DependsOn"); ok {
 		if r.DependsOn, ok = stringOrList(d); !ok {
 			p.errs = append(p.errs, fmt.Errorf("%s.DependsOn is neither a logical id nor a list of them", where))

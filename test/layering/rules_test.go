@@ -29,6 +29,7 @@ var levels = map[string]level{
 	"internal/keeper":     domain,
 	"internal/quarantine": domain,
 	"internal/audit":      domain,
+	"internal/change":     domain,
 	"internal/rollout":    domain,
 	"internal/move":       domain,
 	"internal/drill":      domain,
