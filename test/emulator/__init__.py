@@ -8,7 +8,9 @@ mended here, one module a matter; each module's docstring says which lie it mend
     templateonly     the reviewed list of types and properties that no API stands behind
     functions        Lambda invocations run the function's real binary
     queues           event source mappings deliver as Lambda's pollers do
-    dynamodb         conditional writes are atomic; tables may be named by ARN
+    dynamodb         conditional writes are atomic; a replica's ARN leads to its table
+    arns             what is named by an ARN is looked for where that says
+    identities       roles may come and go while others are used
     buckets          bucket policies are kept, not judged
     trail            CloudTrail has seen nothing
     accounts         clients and credentials of any account, through assume-role

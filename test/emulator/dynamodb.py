@@ -2,8 +2,8 @@
 
 Stock moto checks a condition and writes in two steps that other threads come between: of 16 writers
 with the same condition more than one may succeed. Here DynamoDB's requests are served one at a time.
-It also looks a table up in the caller's account and region whatever the ARN says; here a request goes
-to the account and region that its table's ARN names, as on AWS where the table's policy allows it.
+A request whose table is named by an ARN goes where that says (arns). The replicas of a global table are
+one table here, in the region of its stack: a replica's ARN leads there, at once and strongly consistent.
 
 Stock moto does not know a transaction's token; here one that comes again is answered as the first time,
 and nothing is done. It copies whole tables before each transaction, and puts the copies in their place
@@ -30,18 +30,19 @@ from moto.dynamodb.exceptions import (
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType
 
+from . import arns
 from .accounts import Accounts
 
 _ARN = re.compile(r"^arn:aws:dynamodb:(?P<region>[^:]+):(?P<account>\d{12}):table/(?P<name>[^/]+)$")
-_CREDENTIAL = re.compile(r"Credential=[^/]+/(?P<date>\d+)/[^/]+/")
 
-Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+# Where the replicas of global tables really are: the region of the table, by account, region and name.
+replicas: dict[tuple[str, str, str], str] = {}
 
 
 class DynamoDb:
     """WSGI middleware in front of moto's DynamoDB."""
 
-    def __init__(self, application: Application, accounts: Accounts) -> None:
+    def __init__(self, application: arns.Application, accounts: Accounts) -> None:
         self._application = application
         self._accounts = accounts
         self._lock = threading.Lock()
@@ -61,8 +62,7 @@ class DynamoDb:
         body = environ["wsgi.input"].getvalue()
         document = json.loads(body)
         token = document.pop("ClientRequestToken", "")
-        credential = _CREDENTIAL.search(environ["HTTP_AUTHORIZATION"])
-        key = (token, credential.group() if credential else "")
+        key = (token, arns.caller(environ))
         content = json.dumps(document, sort_keys=True)
         if token and key in self._done:
             before, headers, answer = self._done[key]
@@ -90,9 +90,7 @@ class DynamoDb:
             if len(found) == 1:  # none: ARNs of indexes or in data; several: moto shall refuse them
                 (account, region), = found
                 body = json.dumps(document).encode()
-                key = self._accounts.credentials(account)["aws_access_key_id"]
-                scope = rf"Credential={key}/\g<date>/{region}/"
-                environ["HTTP_AUTHORIZATION"] = _CREDENTIAL.sub(scope, environ["HTTP_AUTHORIZATION"])
+                arns.lead(environ, self._accounts, account, region)
         environ["wsgi.input"] = io.BytesIO(body)
         environ["CONTENT_LENGTH"] = str(len(body))
 
@@ -104,7 +102,8 @@ def _named(node: Any, found: set[tuple[str, str]]) -> Any:
         match = _ARN.match(value) if isinstance(value, str) else None
         if match is None:
             return value
-        found.add((match["account"], match["region"]))
+        place = (match["account"], match["region"])
+        found.add((place[0], replicas.get((*place, match["name"]), place[1])))
         return match["name"]
 
     if isinstance(node, list):

@@ -55,7 +55,7 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    from . import buckets, dynamodb, functions, guardian, queues, resources, trail  # noqa: F401  (resources registers its handlers)
+    from . import arns, buckets, dynamodb, functions, guardian, identities, queues, resources, trail  # noqa: F401  (resources registers its handlers)
     from .accounts import Accounts
     from .cloudformation.service import Service
     from .dynamodb import DynamoDb
@@ -75,13 +75,14 @@ def main() -> None:
     functions.install(running)
     queues.install()
     buckets.install()
+    identities.install()
     trail.install()
     dynamodb.install()
     Service.accounts = accounts
     moto.cloudformation.urls.url_paths = {"{0}/$": Service.dispatch}
     queues.Pollers(accounts).start()
 
-    application = _Control(DynamoDb(DomainDispatcherApplication(create_backend_app), accounts), running)
+    application = _Control(arns.Functions(DynamoDb(DomainDispatcherApplication(create_backend_app), accounts), accounts), running)
     server = make_server("127.0.0.1", port, application, threaded=True, fd=listening.fileno(), request_handler=Quiet)
     server.daemon_threads = True
     print(json.dumps({"url": accounts.endpoint, "templateOnly": templateonly.describe()}), flush=True)

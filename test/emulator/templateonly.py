@@ -23,7 +23,7 @@ TYPES: dict[str, str] = {
 PARTS: dict[str, str] = {
     "AWS::Events::Rule: schedules": "a rule is kept with its targets; no clock runs: tests invoke the function",
     "AWS::DynamoDB::Table: maximum throughput": "moto bounds no table",
-    "AWS::DynamoDB::GlobalTable: replicas in other regions": "one table is made, in the stack's own region; moto replicates nothing",
+    "AWS::DynamoDB::GlobalTable: replicas in other regions": "one table is made, in the stack's own region, and a replica's ARN leads there; moto replicates nothing",
 }
 
 

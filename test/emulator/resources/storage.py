@@ -8,6 +8,7 @@ from botocore import xform_name
 from ..cloudformation.call import call
 from ..cloudformation.errors import ValidationError
 from ..cloudformation.handler import Handler, Made, Place, changed, resource
+from ..dynamodb import replicas
 from .tags import mapping, without
 
 
@@ -152,12 +153,14 @@ class GlobalTable(Table):
     """One real table in the stack's own region, with the settings of the replica there.
 
     The other replicas stand on the template-only list, but what CloudFormation refuses of them is
-    refused here.
+    refused here, and who names one by its ARN finds this table.
     """
 
     def create(self, at: Place, p: dict[str, Any]) -> Made:
         self._refuse_policies(at, p, {replica["Region"] for replica in p["Replicas"]})
-        return super().create(at, self._home(at, p))
+        made = super().create(at, self._home(at, p))
+        self._lead(at, made, p)
+        return made
 
     def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
         before, after = ({replica["Region"] for replica in p["Replicas"]} for p in (old, new))
@@ -165,7 +168,20 @@ class GlobalTable(Table):
             # Source: AWS CloudFormation, AWS::DynamoDB::GlobalTable Replicas.
             raise ValidationError(f"only one replica can be added or removed in an update, not {sorted(moved)}")
         self._refuse_policies(at, new, after - before)
-        return super().update(at, made, self._home(at, old), self._home(at, new))
+        result = super().update(at, made, self._home(at, old), self._home(at, new))
+        if result is not None:
+            self._lead(at, made, new)
+        return result
+
+    def delete(self, at: Place, made: Made, p: dict[str, Any]) -> None:
+        super().delete(at, made, p)
+        self._lead(at, made, {"Replicas": []})
+
+    def _lead(self, at: Place, made: Made, p: dict[str, Any]) -> None:
+        """Has the ARNs of the replicas lead to the table."""
+        for key in [key for key in replicas if key[0] == at.account and key[2] == made.id]:
+            del replicas[key]
+        replicas.update({(at.account, replica["Region"], made.id): at.region for replica in p["Replicas"]})
 
     def _refuse_policies(self, at: Place, p: dict[str, Any], added: set[str]) -> None:
         """Source: Amazon DynamoDB developer guide, resource-based policy considerations."""
