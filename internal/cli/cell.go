@@ -17,14 +17,14 @@ func cellCommand(a *app) *cobra.Command {
 	f := &directoryFlags{app: a}
 	cmd := &cobra.Command{
 		Use:   "cell",
-		Short: "Open and close cells for new tenants, and see how full they are",
-		Long: `Open and close cells for new tenants, and see how full they are. A stamped cell is closed until it is
+		Short: "Open and close cells for new tenants, see how full they are, and rotate their placement keys",
+		Long: `Open and close cells for new tenants, see how full they are, and rotate their placement keys. A stamped cell is closed until it is
 opened with the capacity that a load test measured for it.`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.register(cmd)
-	cmd.AddCommand(cellOpen(f), cellClose(f), cellHeadroom(f), cellReconcile(f))
+	cmd.AddCommand(cellOpen(f), cellClose(f), cellHeadroom(f), cellReconcile(f), cellRotateKey(f))
 	return cmd
 }
 

@@ -43,7 +43,7 @@ func (f *directoryFlags) awsHome(ctx context.Context, d *desk) (directory.Home, 
 		return nil, nil, fmt.Errorf("the directory: %w", err)
 	}
 	d.where = "table " + name.DirectoryTable() + " in " + fleet.Directory.Region
-	d.holder = dynamohold.New(a.place)
+	d.holder, d.vault = dynamohold.New(a.place), a
 	d.reach = a.reach
 	return dynamodir.New(dynamodb.NewFromConfig(in), name.DirectoryTable()), a.key, nil
 }
@@ -93,11 +93,37 @@ func (a *awsFleet) key(ctx context.Context, cell, version string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
+	secrets, err := a.secrets(c)
+	if err != nil {
+		return nil, err
+	}
+	return secretkey.Read(ctx, secrets, a.NamesOf(c).PlacementKey(), version)
+}
+
+// addKeys implements vault.
+func (a *awsFleet) addKeys(ctx context.Context, c fleet.Cell, missing func([]string) (map[string][]byte, error)) ([]string, error) {
+	secrets, err := a.secrets(c)
+	if err != nil {
+		return nil, err
+	}
+	return secretkey.Add(ctx, secrets, a.NamesOf(c).PlacementKey(), missing)
+}
+
+// keysOf implements vault.
+func (a *awsFleet) keysOf(ctx context.Context, c fleet.Cell, generation int) (map[string][]byte, error) {
+	secrets, err := a.secrets(c)
+	if err != nil {
+		return nil, err
+	}
+	return secretkey.All(ctx, secrets, a.NamesOf(c).Generation(generation).PlacementKey())
+}
+
+func (a *awsFleet) secrets(c fleet.Cell) (*secretsmanager.Client, error) {
 	in, err := a.in(c.Account, c.Region)
 	if err != nil {
-		return nil, fmt.Errorf("cell %q: %w", cell, err)
+		return nil, fmt.Errorf("cell %q: %w", c.Name, err)
 	}
-	return secretkey.Read(ctx, secretsmanager.NewFromConfig(in), a.NamesOf(c).PlacementKey(), version)
+	return secretsmanager.NewFromConfig(in), nil
 }
 
 // reach refuses cells whose account cannot be reached, where a change of tenants there needs to.

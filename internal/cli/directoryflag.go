@@ -48,6 +48,7 @@ type desk struct {
 	*directory.Residence
 	holder    directory.Holder
 	keys      directory.Keys
+	vault     vault                       // where placement keys lie; nil where they come by a flag
 	reach     func(cells ...string) error // refuses, before anything is done, cells whose shards are out of reach
 	where     string                      // for people
 	running   []string                    // that alone live in the directory; empty when there are no such
@@ -175,6 +176,7 @@ func (f *directoryFlags) localHome(d *desk) (directory.Home, directory.Keys, err
 		return nil, nil, err
 	}
 	d.files = filesIn(state.String())
+	d.vault = localVault{state}
 	d.where, d.running = "the local cell in "+state.String(), r.Names()
 	return home, func(_ context.Context, cell, version string) ([]byte, error) { return state.Key(cell, version) }, nil
 }

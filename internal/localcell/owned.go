@@ -120,7 +120,7 @@ var temporary = regexp.MustCompile(`^\.(.+)-[0-9]+$`)
 func (d Dir) purge() error {
 	processes, l := d.processesOnDisk()
 	names := slices.Concat([]string{
-		fileRunning, filePlan, fileTopology, filePlacementKey, fileIssuerKey, fileStore, fileFrontDoor,
+		fileRunning, filePlan, fileTopology, filePlacementKey, fileKeyLock, fileIssuerKey, fileStore, fileFrontDoor,
 		fileDirectory, fileItems, fileQueues, fileLock,
 	}, l.files())
 	remove := logNames(processes)

@@ -1,6 +1,7 @@
 package localcell
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,6 +108,60 @@ func TestPlacementKey(t *testing.T) {
 }
 
 // TestALostKeyIsNotReplaced: under another key every tenant would be placed elsewhere.
+// TestAddKey: of many who add a key at once nobody's is lost, and one that is there stays as it is.
+func TestAddKey(t *testing.T) {
+	d := Dir{t.TempDir()}
+	if err := d.writeJSON(filePlan, testPlan(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.makeKey(filePlacementKey, "1", false); err != nil {
+		t.Fatal(err)
+	}
+	first, err := d.Key("eu-1", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(cell string, keys map[string][]byte) ([]string, error) {
+		return d.AddKey(cell, func([]string) (map[string][]byte, error) { return keys, nil })
+	}
+	const many = 8
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() {
+			version := strconv.Itoa(i + 2)
+			if added, err := add("eu-1", map[string][]byte{version: bytes.Repeat([]byte{byte(i)}, keyBytes)}); err != nil || !slices.Equal(added, []string{version}) {
+				t.Errorf("version %s: %q, %v", version, added, err)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range many {
+		if key, err := d.Key("eu-1", strconv.Itoa(i+2)); err != nil || !bytes.Equal(key, bytes.Repeat([]byte{byte(i)}, keyBytes)) {
+			t.Errorf("version %d: %v", i+2, err)
+		}
+	}
+	if added, err := d.AddKey("eu-1", func(have []string) (map[string][]byte, error) {
+		if len(have) != many+1 || have[0] != "1" {
+			t.Errorf("there are %q", have)
+		}
+		return nil, nil
+	}); err != nil || len(added) != 0 {
+		t.Errorf("nothing is missing: %q, %v", added, err)
+	}
+	for what, refused := range map[string]func() ([]string, error){
+		"a version that is there": func() ([]string, error) { return add("eu-1", map[string][]byte{"1": make([]byte, keyBytes)}) },
+		"half a key":              func() ([]string, error) { return add("eu-1", map[string][]byte{"a": make([]byte, keyBytes/2)}) },
+		"another cell":            func() ([]string, error) { return add("us-1", map[string][]byte{"a": make([]byte, keyBytes)}) },
+	} {
+		if added, err := refused(); err == nil || len(added) > 0 {
+			t.Errorf("%s: %q, %v", what, added, err)
+		}
+	}
+	if key, err := d.Key("eu-1", "1"); err != nil || !bytes.Equal(key, first) {
+		t.Errorf("the first version changed: %v", err)
+	}
+}
+
 func TestALostKeyIsNotReplaced(t *testing.T) {
 	d := Dir{t.TempDir()}
 	if _, err := d.prepare(t.Context(), testPlan(t).Alone(), testTenants); err != nil {

@@ -17,6 +17,7 @@ const (
 	filePlan         = "plan.json"     // what the supervisor is to run
 	fileTopology     = "topology.json" // of a version that kept there what is published in the directory now
 	filePlacementKey = "placement-key" // {version: hex}
+	fileKeyLock      = "placement-key.lock"
 	fileIssuerKey    = "issuer-key.pem"
 	fileStore        = "store.json"  // the store process's secrets
 	fileRouter       = "router.json" // the router process's settings and secrets

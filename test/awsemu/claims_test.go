@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -355,6 +356,58 @@ func TestSecretsAreGenerated(t *testing.T) {
 	}
 	if len(seen) != 2 {
 		t.Error("two secrets are the same")
+	}
+}
+
+// TestSecretsLabelsMove: a value that was put beside the current one is read once it has the label, and of many who
+// move the label from one value, one succeeds.
+func TestSecretsLabelsMove(t *testing.T) {
+	const name = "labels"
+	client := secretsmanager.NewFromConfig(use(t).Config(t, account, region))
+	first, err := client.CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: aws.String(name), SecretString: aws.String("first")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() string {
+		t.Helper()
+		out, err := client.GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: aws.String(name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *out.SecretString
+	}
+	const many = 8
+	ids := make([]*string, many)
+	for i := range ids {
+		put, err := client.PutSecretValue(t.Context(), &secretsmanager.PutSecretValueInput{
+			SecretId: aws.String(name), SecretString: aws.String(fmt.Sprint("value ", i)), VersionStages: []string{"AWSPENDING"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = put.VersionId
+	}
+	if got := read(); got != "first" {
+		t.Errorf("a value that waits is read: %q", got)
+	}
+	var wg sync.WaitGroup
+	var moved atomic.Int32
+	var winner atomic.Pointer[string]
+	for i, id := range ids {
+		wg.Go(func() {
+			_, err := client.UpdateSecretVersionStage(t.Context(), &secretsmanager.UpdateSecretVersionStageInput{
+				SecretId: aws.String(name), VersionStage: aws.String("AWSCURRENT"), MoveToVersionId: id, RemoveFromVersionId: first.VersionId})
+			if err == nil {
+				moved.Add(1)
+				winner.Store(aws.String(fmt.Sprint("value ", i)))
+			}
+		})
+	}
+	wg.Wait()
+	if n := moved.Load(); n != 1 {
+		t.Fatalf("%d of %d moved the label", n, many)
+	}
+	if got := read(); got != *winner.Load() {
+		t.Errorf("%q is read, and %q has the label", got, *winner.Load())
 	}
 }
 

@@ -25,11 +25,7 @@ func TestCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, variable := range emulator.Environ(t, account, region) {
-		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "AWS_") {
-			t.Setenv(name, value)
-		}
-	}
+	asOperator(t)
 	inFleet(t, `service: orders
 directory: {account: "111111111111", region: eu-west-1}
 auth: {issuer: https://login.example.com/, audience: orders}
@@ -64,6 +60,16 @@ cells:
 		{"topology diff eu-1 --from 1 --to 2", 0, "of 3 tenants move"},
 		{"topology migrate eu-1", 0, "3 tenants brought to topology 2"},
 		{"topology retire eu-1 1", 0, "retired"},
+		{"topology publish eu-1 --key-version 2 --accept-remap", 2, "version 2 is not there"},
+		{"cell rotate-key eu-1", 0, "topology publish eu-1 --key-version 2 --without s04 --accept-remap --directory aws"},
+		{"cell rotate-key eu-1", 0, "no other was added"},
+		{"topology publish eu-1 --key-version 2", 3, "--accept-remap"},
+		{"topology diff eu-1 --key-version 2 --without s04 --sum", 0, "draws all subsets anew"},
+		{"topology publish eu-1 --key-version 2 --without s04 --accept-remap", 0, "s03"},
+		{"topology migrate eu-1 --accept-remap", 0, "3 tenants brought to topology 3"},
+		{"topology retire eu-1 2", 0, "retired"},
+		{"tenant show acme", 0, "holds it"},
+		{"cell rotate-key eu-1 --adopt 0", 2, "another generation"},
 		{"cell headroom", 0, "60"},
 		{"fleet validate", 0, "orders"},
 	} {
@@ -77,6 +83,16 @@ cells:
 	var out bytes.Buffer
 	if status := cli.Run(t.Context(), []string{"shard", "tenants", "eu-1/s04", "--directory", "aws"}, strings.NewReader(""), &out, &out); status != 0 || out.Len() > 0 {
 		t.Errorf("status %d, and shard s04, which left, holds %s", status, &out)
+	}
+}
+
+// asOperator has commands find the credentials of the account in the environment.
+func asOperator(t *testing.T) {
+	t.Helper()
+	for _, variable := range emulator.Environ(t, account, region) {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, value)
+		}
 	}
 }
 

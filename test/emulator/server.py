@@ -55,7 +55,7 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    from . import arns, buckets, dynamodb, functions, guardian, identities, queues, resources, trail  # noqa: F401  (resources registers its handlers)
+    from . import arns, buckets, dynamodb, functions, guardian, identities, labels, queues, resources, trail  # noqa: F401  (resources registers its handlers)
     from .accounts import Accounts
     from .cloudformation.service import Service
     from .dynamodb import DynamoDb
@@ -75,7 +75,11 @@ def main() -> None:
     functions.install(running)
     queues.install()
     buckets.install()
+<<<<<<< HEAD
     identities.install()
+=======
+    labels.install()
+>>>>>>> d47d4bd (cell rotate-key adds a version to a cell's placement key by compare-and-set, on AWS and in local cells, and prints what follows)
     trail.install()
     dynamodb.install()
     Service.accounts = accounts

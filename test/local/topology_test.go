@@ -212,3 +212,58 @@ func TestMigrationUnderTraffic(t *testing.T) {
 	}
 	t.Logf("%d requests, %d writes acknowledged and read back", traffic.requests, writes)
 }
+
+// TestRotationUnderTraffic rotates the cell's placement key by the commands that cell rotate-key prints, as they
+// stand there, while every tenant writes and reads: no request fails, and afterwards another key places them.
+func TestRotationUnderTraffic(t *testing.T) {
+	c := newCell(t)
+	r := c.up("--cell", "eu-1")
+	entries, err := c.entries().List(t.Context(), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tenants []string
+	subsets := map[string]string{}
+	for _, e := range entries {
+		tenants = append(tenants, e.Tenant)
+	}
+	for _, tenant := range tenants[:20] {
+		subsets[tenant] = strings.Join(c.tenant(tenant), " ")
+	}
+	traffic := newClients(t, r, tenants)
+	stop := traffic.run(tenants)
+	traffic.sent(400)
+	var rotated struct {
+		Version string
+		Added   []string
+		Next    []string
+	}
+	for _, added := range []int{1, 0} { // given again, it finds the version there
+		if err := json.Unmarshal([]byte(c.operate("cell", "rotate-key", "eu-1", "--json")), &rotated); err != nil {
+			t.Fatal(err)
+		}
+		if rotated.Version != "2" || len(rotated.Added) != added || len(rotated.Next) != 4 {
+			t.Fatalf("%+v", rotated)
+		}
+	}
+	for _, command := range rotated.Next {
+		c.operate(strings.Fields(command)[1:]...)
+		traffic.sent(100)
+	}
+	time.Sleep(4 * time.Second) // as in TestMigrationUnderTraffic
+	traffic.sent(400)
+	stop()
+	moved := 0
+	for tenant, before := range subsets {
+		if strings.Join(c.tenant(tenant), " ") != before {
+			moved++
+		}
+	}
+	if moved < len(subsets)/2 {
+		t.Errorf("of %d tenants only %d have other shards under another key", len(subsets), moved)
+	}
+	var last directory.Topology
+	if err := json.Unmarshal([]byte(c.operate("topology", "show", "eu-1", "2", "--json")), &last); err != nil || last.KeyVersion != "2" || last.KeyCheck == "" {
+		t.Errorf("topology %+v, %v", last, err)
+	}
+}

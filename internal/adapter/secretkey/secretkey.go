@@ -1,4 +1,4 @@
-// Package secretkey reads a cell's placement keys from AWS Secrets Manager.
+// Package secretkey reads a cell's placement keys from AWS Secrets Manager, and adds versions there.
 package secretkey
 
 import (
@@ -60,8 +60,12 @@ func readAll(ctx context.Context, client Client, secret string) (versions, error
 	if err != nil {
 		return nil, fmt.Errorf("read the placement keys from secret %s: %w", secret, err)
 	}
+	return parse(secret, aws.ToString(out.SecretString))
+}
+
+func parse(secret, value string) (versions, error) {
 	var keys versions
-	if json.Unmarshal([]byte(aws.ToString(out.SecretString)), &keys) != nil || keys == nil {
+	if json.Unmarshal([]byte(value), &keys) != nil || keys == nil {
 		return nil, fmt.Errorf(`placement keys in secret %s: want an object {"version":"64 hexadecimal digits"}`, secret)
 	}
 	return keys, nil
