@@ -75,11 +75,8 @@ def main() -> None:
     functions.install(running)
     queues.install()
     buckets.install()
-<<<<<<< HEAD
     identities.install()
-=======
     labels.install()
->>>>>>> d47d4bd (cell rotate-key adds a version to a cell's placement key by compare-and-set, on AWS and in local cells, and prints what follows)
     trail.install()
     dynamodb.install()
     Service.accounts = accounts
