@@ -51,7 +51,8 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 		env["CELLWALL_DIRECTORY_HOME"] = directoryARN(p.fleet, p.fleet.Directory.Region)
 	}
 	if n := environmentSize(env); n > environmentLimit {
-		return nil, fmt.Errorf("the router's environment takes %d bytes of Lambda's %d; shorten the routes or auth.principals, or write fewer", n, environmentLimit)
+		return nil, p.fault("/routes", fmt.Sprintf("the environment of cell %s's router takes %d bytes", p.cell.Name, n),
+			fmt.Sprintf("Lambda has %d, and routes, auth and the router's rules stand there", environmentLimit), "shorten the routes or auth.principals, or write fewer")
 	}
 	return env, nil
 }

@@ -54,7 +54,7 @@ func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 		st := newStack(app, f, "frontdoor-"+region, f.Names().FrontDoorStack(), "Front door of "+f.Service+" in "+region,
 			&awscdk.Environment{Account: str(f.Directory.Account), Region: str(region)}, map[string]string{names.TagService: f.Service})
 		st.AddStackDependency(global, str("the role comes first"))
-		env, err := frontDoorEnvironment(f, region)
+		env, err := frontDoorEnvironment(in, region)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,8 @@ func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 }
 
 // frontDoorEnvironment is what a front door is told. lambda/frontdoor reads exactly these.
-func frontDoorEnvironment(f *fleet.Fleet, region string) (map[string]string, error) {
+func frontDoorEnvironment(in Input, region string) (map[string]string, error) {
+	f := in.Fleet
 	cells := map[string]string{}
 	for _, c := range f.Cells {
 		cells[c.Name] = c.Region + "/" + c.Account
@@ -109,7 +110,8 @@ func frontDoorEnvironment(f *fleet.Fleet, region string) (map[string]string, err
 		env["CELLWALL_HASH_TENANTS"] = "1"
 	}
 	if n := environmentSize(env); n > environmentLimit {
-		return nil, fmt.Errorf("the front door's environment takes %d bytes of Lambda's %d: it names every cell's router; a fleet with fewer cells, or shorter names, fits", n, environmentLimit)
+		return nil, in.At.Fault("frontDoor", fmt.Sprintf("the front door's environment takes %d bytes", n),
+			fmt.Sprintf("Lambda has %d, and every cell's router stands there", environmentLimit), "have fewer cells, with shorter names, or no front door")
 	}
 	return env, nil
 }

@@ -138,7 +138,7 @@ func TestNoFrontDoors(t *testing.T) {
 func TestFrontDoorTooSmall(t *testing.T) {
 	_, err := try(t, input(sample(t, shapes["lambda-only"], doors, func(f *fleet.Fleet) {
 		f.Cells = f.Cells[:1]
-		env := func(f *fleet.Fleet) error { _, err := frontDoorEnvironment(f, "eu-west-1"); return err }
+		env := func(f *fleet.Fleet) error { _, err := frontDoorEnvironment(Input{Fleet: f}, "eu-west-1"); return err }
 		for i := 0; env(f) == nil; i++ {
 			c := f.Cells[0]
 			c.Name, c.Account = fmt.Sprintf("cell-%04d", i), fmt.Sprintf("%012d", 222222222222+i)

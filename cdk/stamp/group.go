@@ -16,41 +16,77 @@ type grouping struct {
 	groups   []string
 	of       map[string]string
 	priority map[string]int
+	size     map[string]int // shards of each group
+	clashes  []clash
+}
+
+// clash is a shard whose rule would have the priority of another's behind one load balancer.
+type clash struct {
+	shard int // its place in the cell
+	other string
 }
 
 // groupShards deals a cell's shards to load balancers. A numbered shard (s01, s02, …) belongs to the
 // group of its number, so that shards come and go without moving another; shards with other ids
 // follow the order of the fleet.
-func groupShards(h *fleet.HTTP, shards fleet.Shards) (grouping, error) {
-	g := grouping{of: map[string]string{}, priority: map[string]int{}}
+func groupShards(h *fleet.HTTP, shards fleet.Shards) grouping {
+	g := grouping{of: map[string]string{}, priority: map[string]int{}, size: map[string]int{}}
 	if h == nil || h.Ingress.Kind == fleet.IngressPerShard {
-		return g, nil
+		return g
 	}
 	type slot struct {
 		group    string
 		priority int
 	}
 	taken := map[slot]string{}
-	var faults []error
 	for i, s := range shards {
-		at := slot{"shared", rulePriority(s.ID)}
+		at, n := slot{"shared", rulePriority(s.ID)}, i
 		if h.Ingress.Kind == fleet.IngressGrouped {
-			if n, ok := shardNumber(s.ID); ok {
-				i = n - 1
+			if number, ok := shardNumber(s.ID); ok {
+				n = number - 1
 			}
-			at.group = fmt.Sprintf("g%02d", i/h.Ingress.Group+1)
+			at.group = fmt.Sprintf("g%02d", n/h.Ingress.Group+1)
 		}
 		if other, ok := taken[at]; ok {
-			faults = append(faults, fmt.Errorf("shards %s and %s get the same rule priority, %d, behind one load balancer; give the newer one another id",
-				other, s.ID, at.priority))
+			g.clashes = append(g.clashes, clash{i, other})
 		}
 		taken[at] = s.ID
 		if !slices.Contains(g.groups, at.group) {
 			g.groups = append(g.groups, at.group)
 		}
 		g.of[s.ID], g.priority[s.ID] = at.group, at.priority
+		g.size[at.group]++
 	}
-	return g, errors.Join(faults...)
+	return g
+}
+
+// What one Application Load Balancer takes (Elastic Load Balancing, "Quotas for your Application Load Balancers").
+// Rules and targets can be raised by AWS; target groups cannot, and here are as many rules as these.
+const (
+	maxTargetGroups = 100
+	maxTargets      = 1_000
+)
+
+// checkGroups refuses load balancers that AWS would not make, or would not let grow.
+func (p *plan) checkGroups(g grouping) error {
+	var faults []error
+	for _, c := range g.clashes {
+		id := p.cell.Shards[c.shard].ID
+		faults = append(faults, p.fault(atShard(c.shard, "id"), fmt.Sprintf("shards %s and %s get one rule priority, %d", c.other, id, rulePriority(id)),
+			"they stand behind one load balancer, and the priority follows from the id", "give the newer one another id"))
+	}
+	for _, group := range g.groups {
+		n, most := g.size[group], p.service.Max
+		switch {
+		case n > maxTargetGroups:
+			faults = append(faults, p.fault("/shard.http.ingress", fmt.Sprintf("cell %s: %d shards stand behind the load balancer %s", p.cell.Name, n, group),
+				fmt.Sprintf("one takes %d target groups", maxTargetGroups), "write per-shard or smaller groups, or split the cell"))
+		case n*most > maxTargets:
+			faults = append(faults, p.fault("/shard.http.ingress", fmt.Sprintf("cell %s: %d shards of up to %d instances stand behind the load balancer %s", p.cell.Name, n, most, group),
+				fmt.Sprintf("one takes %d targets", maxTargets), "write per-shard, smaller groups or a lower shard.http.max"))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Listener rules have priorities 1 to 50,000 (Elastic Load Balancing API, CreateRule). Numbered shards

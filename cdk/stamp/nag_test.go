@@ -60,10 +60,8 @@ func nag(t *testing.T, in Input) []string {
 	app := NewApp(Options{Out: folder, Context: context})
 	must(t, build(app, in, t.TempDir()))
 	pack := cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{Reports: no}) // findings become annotations
-	for _, c := range append(*app.Node().Children(), app) {
-		if *awscdk.Stage_IsStage(c) { // an aspect of the app does not enter its stages
-			awscdk.Aspects_Of(c).Add(pack, nil)
-		}
+	for _, stage := range stages(app) {                                     // an aspect of the app does not enter its cells
+		awscdk.Aspects_Of(stage).Add(pack, nil)
 	}
 	app.Synth(nil)
 	var found []string

@@ -13,9 +13,10 @@ import (
 
 // Input is what one synthesis is made from.
 type Input struct {
-	Fleet  *fleet.Fleet // valid, as fleet.Load gives it
-	Router string       // folder with the router's executable, named bootstrap
-	Keeper string       // the same of the keeper
+	Fleet  *fleet.Fleet    // valid, as fleet.Load gives it
+	At     fleet.Positions // of the fleet's values, for faults
+	Router string          // folder with the router's executable, named bootstrap
+	Keeper string          // the same of the keeper
 	// FrontDoor is the same of the front door; it is looked at where the fleet has one.
 	FrontDoor string
 	Cell      string // this cell alone, without the global stack; empty for everything
@@ -29,6 +30,8 @@ type Input struct {
 // neither the fleet nor the disk whether something is right.
 type plan struct {
 	fleet     *fleet.Fleet
+	at        fleet.Positions
+	place     int // of the cell in the fleet
 	cell      fleet.Cell
 	names     names.Cell
 	arch      Arch
@@ -70,19 +73,22 @@ type service struct {
 // plan checks the input and lays out the cells to stamp. The error names every fault. The archive of
 // the HTTP service is written to the folder scratch and must stay there until the app is synthesised.
 func (in Input) plan(scratch string) ([]*plan, error) {
-	cells := in.Fleet.Cells
+	places := make([]int, len(in.Fleet.Cells))
+	for i := range places {
+		places[i] = i
+	}
 	if in.Cell != "" {
-		c, ok := in.Fleet.Cell(in.Cell)
-		if !ok {
+		i := slices.Index(cellNames(in.Fleet), in.Cell)
+		if i < 0 {
 			return nil, fmt.Errorf("-c cell=%s: the fleet has no such cell; write one of %s", in.Cell, strings.Join(cellNames(in.Fleet), ", "))
 		}
-		cells = []fleet.Cell{c}
+		places = []int{i}
 	}
 	built, faults := in.built(scratch)
-	faults = append(faults, checkPatterns(in.Fleet), in.checkReplicas())
-	plans := make([]*plan, len(cells))
-	for i, c := range cells {
-		p, err := built.of(c)
+	faults = append(faults, in.checkPatterns(), in.checkReplicas())
+	plans := make([]*plan, len(places))
+	for i, place := range places {
+		p, err := built.of(place)
 		plans[i], faults = p, append(faults, err)
 	}
 	faults = append(faults, checkTargetGroups(plans))
@@ -102,7 +108,7 @@ func cellNames(f *fleet.Fleet) []string {
 
 // built is the part of a plan that all cells have in common: what make dist has built.
 func (in Input) built(scratch string) (plan, []error) {
-	p := plan{fleet: in.Fleet, arch: in.Arch, routerDir: in.Router, keeperDir: in.Keeper}
+	p := plan{fleet: in.Fleet, at: in.At, arch: in.Arch, routerDir: in.Router, keeperDir: in.Keeper}
 	if err := in.Arch.check(); err != nil {
 		return p, []error{err}
 	}
@@ -125,37 +131,42 @@ func (in Input) built(scratch string) (plan, []error) {
 	return p, faults
 }
 
-// of is the plan of one cell.
-func (p plan) of(c fleet.Cell) (*plan, error) {
-	p.cell, p.names = c, p.fleet.NamesOf(c)
-	var faults []error
-	fault := func(err error) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("cell %s: %w", c.Name, err))
-		}
+// fault is what is wrong with a value of the plan's cell, or with one of the whole fleet, which begins with a slash.
+func (p *plan) fault(path, what, why, fix string) error {
+	if whole, ok := strings.CutPrefix(path, "/"); ok {
+		return p.at.Fault(whole, what, why, fix)
 	}
+	return p.at.Fault(atCell(p.place, path), "cell "+p.cell.Name+": "+what, why, fix)
+}
+
+// of is the plan of one cell, by its place in the fleet.
+func (p plan) of(place int) (*plan, error) {
+	c := p.fleet.Cells[place]
+	p.place, p.cell, p.names = place, c, p.fleet.NamesOf(c)
 	if p.service != nil {
 		s := *p.service
 		s.ami, _ = s.AMI(c.Region) // the fleet has one for each of its cells
 		p.service = &s
 	}
+	var faults []error
 	if c.VPC == nil {
-		var err error
-		p.blocks, err = subnetBlocks(c.CIDR, c.Zones)
-		fault(err)
-		fault(p.checkDirectory())
+		blocks, err := subnetBlocks(c.CIDR, c.Zones)
+		if err != nil {
+			err = p.fault("zones", err.Error(), fmt.Sprintf("its own network has room for the zones a to %c", 'a'+zoneRoom-1), "write one of those, or give the cell a vpc")
+		}
+		p.blocks, faults = blocks, append(faults, err, p.checkDirectory())
 	}
-	grouping, err := groupShards(p.fleet.Shard.HTTP, c.Shards)
-	fault(err)
+	grouping := groupShards(p.fleet.Shard.HTTP, c.Shards)
+	faults = append(faults, p.checkGroups(grouping))
 	p.groups = grouping.groups
 	for _, s := range c.Shards {
 		sp := shardPlan{id: s.ID, names: p.names.Shard(s.ID), group: grouping.of[s.ID], priority: grouping.priority[s.ID]}
 		sp.env = p.shardEnvironment(sp.names, s.ID)
 		p.shards = append(p.shards, sp)
 	}
-	p.routerEnv, err = p.routerEnvironment()
-	fault(err)
-	return &p, errors.Join(faults...)
+	env, err := p.routerEnvironment()
+	p.routerEnv = env
+	return &p, errors.Join(append(faults, err)...)
 }
 
 // checkReplicas refuses new replicas that the fleet does not have.
@@ -185,7 +196,8 @@ func (p *plan) directoryRegion() string { return directoryRegion(p.fleet, p.cell
 // the directory.
 func (p *plan) checkDirectory() error {
 	if r := p.directoryRegion(); r != p.cell.Region {
-		return fmt.Errorf("its network has no way to other regions, but the nearest directory is in %s; add %s to directory.replicas, or give the cell a vpc with a way out", r, p.cell.Region)
+		return p.fault("region", "its own network has no way to other regions", "the nearest directory is in "+r,
+			"add "+p.cell.Region+" to directory.replicas, or give the cell a vpc with a way out")
 	}
 	return nil
 }
@@ -197,19 +209,21 @@ func queuePattern(c names.Cell) string  { return c.Shard("*").Queue() }
 
 // checkPatterns refuses a fleet in which the router of one cell would be allowed to call shards of
 // another, because the one cell's name begins the other's, as eu begins eu-1.
-func checkPatterns(f *fleet.Fleet) error {
+func (in Input) checkPatterns() error {
+	f := in.Fleet
 	var faults []error
 	for _, a := range f.Cells {
 		worker, queue := workerPattern(f.NamesOf(a)), queuePattern(f.NamesOf(a))
-		for _, b := range f.Cells {
+		for i, b := range f.Cells {
 			if a.Name == b.Name || a.Account != b.Account || a.Region != b.Region {
 				continue
 			}
 			for _, s := range b.Shards {
 				theirs := f.NamesOf(b).Shard(s.ID)
 				if matches(worker, theirs.WorkerAlias()) || matches(queue, theirs.Queue()) {
-					faults = append(faults, fmt.Errorf("cells %s and %s share account %s and region %s, and the one name begins the other: the router of %s would be allowed to call %s; rename one of the cells",
-						a.Name, b.Name, a.Account, a.Region, a.Name, theirs.Worker()))
+					faults = append(faults, in.At.Fault(atCell(i, "name"),
+						fmt.Sprintf("cells %s and %s share account %s and region %s, and the one name begins the other", a.Name, b.Name, a.Account, a.Region),
+						fmt.Sprintf("the router of %s would be allowed to call %s", a.Name, theirs.Worker()), "rename one of the cells"))
 					break
 				}
 			}
@@ -228,11 +242,12 @@ func checkTargetGroups(plans []*plan) error {
 		if p.service == nil {
 			continue
 		}
-		for _, s := range p.shards {
+		for i, s := range p.shards {
 			name := s.names.TargetGroup(p.service.Port, s.balancer())
 			key := [3]string{p.cell.Account, p.cell.Region, name}
 			if other, ok := taken[key]; ok {
-				faults = append(faults, fmt.Errorf("shard %s of cell %s would have the target group %s, which %s has already; rename one of the two", s.id, p.cell.Name, name, other))
+				faults = append(faults, p.fault(atShard(i, "id"), fmt.Sprintf("shard %s would have the target group %s", s.id, name),
+					other+" has it already", "rename one of the two"))
 			}
 			taken[key] = "shard " + s.id + " of cell " + p.cell.Name
 		}

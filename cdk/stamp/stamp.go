@@ -53,6 +53,7 @@ func NewApp(o Options) awscdk.App {
 		// Creation stack traces name the temporary folder of the run: with them no two syntheses
 		// give the same bytes.
 		"aws:cdk:disable-creation-stack-traces": true,
+		noResourceLimit:                         0,
 	}
 	for k, v := range o.Context {
 		settings[k] = v
@@ -61,7 +62,9 @@ func NewApp(o Options) awscdk.App {
 	if o.Out != "" {
 		props.Outdir = str(o.Out)
 	}
-	return awscdk.NewApp(props)
+	app := awscdk.NewApp(props)
+	leaveLimits(app)
+	return app
 }
 
 // Run reads the fleet that the app's context names and synthesises it. The error lists every fault
@@ -70,12 +73,13 @@ func Run(o Options) (err error) {
 	defer rescue(&err)
 	app := NewApp(o)
 	file := setting(app, contextFleet, "fleet.yaml")
-	f, err := fleet.Load(file)
+	f, at, err := fleet.LoadPositions(file)
 	if err != nil {
 		return err
 	}
 	return Synthesise(app, Input{
 		Fleet:       f,
+		At:          at,
 		Router:      filepath.Join("dist", "router"),
 		Keeper:      filepath.Join("dist", "keeper"),
 		FrontDoor:   filepath.Join("dist", "frontdoor"),
@@ -96,8 +100,7 @@ func Synthesise(app awscdk.App, in Input) (err error) {
 	if err := build(app, in, scratch); err != nil {
 		return err
 	}
-	app.Synth(nil)
-	return nil
+	return finish(app, in)
 }
 
 // build puts the fleet's stacks into the app. Archives are written to the folder scratch, which must stay until the

@@ -26,7 +26,7 @@ func subnetBlocks(cidr string, zones []string) (map[string]string, error) {
 	blocks := make(map[string]string, len(zones))
 	for _, z := range zones {
 		if len(z) != 1 || z[0] < 'a' || z[0] >= 'a'+zoneRoom {
-			return nil, fmt.Errorf("zone %q: its own network has room for the zones a to %c; give the cell a vpc", z, 'a'+zoneRoom-1)
+			return nil, fmt.Errorf("zone %q has no block", z)
 		}
 		var addr [4]byte
 		binary.BigEndian.PutUint32(addr[:], start+uint32(z[0]-'a')<<(32-bits))

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,14 +46,7 @@ func (c *checker) wrong(path, what, why, fix string) {
 	c.faultAt(path, c.where(path), what, why, fix)
 }
 
-func (c *checker) where(path string) pos {
-	for {
-		if at, ok := c.at[path]; ok || path == "" {
-			return cmp.Or(at, pos{1, 1})
-		}
-		path = parent(path)
-	}
-}
+func (c *checker) where(path string) pos { return nearestPos(c.at, path) }
 
 // set tells whether a value stands at path in the file.
 func (c *checker) set(path string) bool {

@@ -22,8 +22,12 @@ type Fault struct {
 	Fix  string `json:"fix"`  // what to write instead
 }
 
-// Error returns the fault in one line: file:line:col: what: why; what to write instead.
+// Error returns the fault in one line: file:line:col: what: why; what to write instead. A fleet that was read from
+// no file has no place.
 func (f Fault) Error() string {
+	if f.Line == 0 {
+		return fmt.Sprintf("%s: %s; %s", f.What, f.Why, f.Fix)
+	}
 	return fmt.Sprintf("%s:%d:%d: %s: %s; %s", f.File, f.Line, f.Col, f.What, f.Why, f.Fix)
 }
 
