@@ -42,6 +42,13 @@ func (c Cell) All() []Named {
 		{"key alias", c.SnapshotMAC()},
 		{"queue", c.Dispatch()},
 		{"queue", c.DispatchDeadLetters()},
+		{"stack", c.WatchStack()},
+		{"alarm", c.Health()},
+		{"alarm", c.Faults()},
+		{"alarm", c.WorstShard()},
+		{"dashboard", c.Dashboard()},
+		{"insight rule", c.Tenants()},
+		{"insight rule", c.FailingTenants()},
 	}
 }
 
@@ -60,5 +67,6 @@ func (s Shard) All(account, region string) []Named {
 		{"load balancer", s.LoadBalancer()},
 		{"host", s.Host()},
 		{"log group", s.LogGroup("worker")},
+		{"alarm", s.Health()},
 	}
 }

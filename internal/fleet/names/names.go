@@ -228,6 +228,34 @@ func (c Cell) Zone() string { return c.cell + "." + c.service + ".internal" }
 // LogGroup is the log group of the cell's own function fn.
 func (c Cell) LogGroup(fn string) string { return "/cellwall/" + c.service + "/" + c.cell + "/" + fn }
 
+// WatchStack is the stack of the cell's own alarms and its dashboard. It is deployed last: an alarm over
+// others must not name one that is not there.
+func (c Cell) WatchStack() string { return c.join("watch") }
+
+// alarms is what the names of a cell's alarms begin with. Alarms alone have slashes, which no part can
+// contain, so that no two of them are alike.
+func (c Cell) alarms() string { return c.service + "/" + c.cell + "/" }
+
+// Alarm is one of the cell's own alarms, by its kind.
+func (c Cell) Alarm(kind string) string { return c.alarms() + kind }
+
+// Health is the alarm over everything in the cell, which rollouts watch.
+func (c Cell) Health() string { return c.Alarm("health") }
+
+// Faults is the alarm over the cell's own faults, those of its shards not included.
+func (c Cell) Faults() string { return c.Alarm("faults") }
+
+// WorstShard is the alarm over the shards: it rings when any of them is not well.
+func (c Cell) WorstShard() string { return c.Alarm("worst-shard") }
+
+// Dashboard is the cell's dashboard.
+func (c Cell) Dashboard() string { return c.join("watch") }
+
+// Tenants and FailingTenants are the rules of Contributor Insights that count the requests of each tenant, and
+// those that failed.
+func (c Cell) Tenants() string        { return c.join("tenants") }
+func (c Cell) FailingTenants() string { return c.join("failing-tenants") }
+
 // GroupLoadBalancer is the load balancer that several shards stand behind: "shared", or "g01" and on.
 func (c Cell) GroupLoadBalancer(group string) string { return Short(c.join("lb", group), maxELB) }
 
@@ -284,6 +312,12 @@ const OwnBalancer = "own"
 func (s Shard) TargetGroup(port int, balancer string) string {
 	return Short(s.join("tg", strconv.Itoa(port), balancer), maxELB)
 }
+
+// Alarm is one of the shard's alarms, by its kind.
+func (s Shard) Alarm(kind string) string { return s.alarms() + s.shard + "/" + kind }
+
+// Health is the alarm over all of the shard's, which rollouts watch.
+func (s Shard) Health() string { return s.Alarm("health") }
 
 // Host is the DNS name of the shard's load balancer in the cell's private zone.
 func (s Shard) Host() string { return s.shard + "." + s.Zone() }

@@ -31,6 +31,16 @@ func TestGolden(t *testing.T) {
 		{"snapshot's MAC", c.SnapshotMAC(), "alias/orders-eu-1-snapshot-mac"},
 		{"dispatch queue", c.Dispatch(), "orders-eu-1-dispatch"},
 		{"dispatch's dead letters", c.DispatchDeadLetters(), "orders-eu-1-dispatch-dead"},
+		{"watch stack", c.WatchStack(), "orders-eu-1-watch"},
+		{"cell's alarm", c.Alarm("router-errors"), "orders/eu-1/router-errors"},
+		{"cell's health", c.Health(), "orders/eu-1/health"},
+		{"cell's own faults", c.Faults(), "orders/eu-1/faults"},
+		{"worst shard", c.WorstShard(), "orders/eu-1/worst-shard"},
+		{"dashboard", c.Dashboard(), "orders-eu-1-watch"},
+		{"rule of tenants", c.Tenants(), "orders-eu-1-tenants"},
+		{"rule of failing tenants", c.FailingTenants(), "orders-eu-1-failing-tenants"},
+		{"shard's alarm", s.Alarm("dead-letters"), "orders/eu-1/s01/dead-letters"},
+		{"shard's health", s.Health(), "orders/eu-1/s01/health"},
 		{"front door's stack", f.FrontDoorStack(), "orders-global-frontdoor"},
 		{"front door", f.FrontDoor(), "orders-global-frontdoor"},
 		{"front door's role", f.FrontDoorRole("eu-west-1"), "orders-global-frontdoor-role-eu-west-1"},
@@ -198,6 +208,9 @@ func TestAWSLimits(t *testing.T) {
 		"target group":       regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,30}[a-zA-Z0-9])?$`), // CreateTargetGroup
 		"load balancer":      regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,30}[a-zA-Z0-9])?$`), // CreateLoadBalancer
 		"rule":               regexp.MustCompile(`^[.\-_A-Za-z0-9]{1,64}$`),                       // EventBridge PutRule
+		"alarm":              regexp.MustCompile(`^[^\pC"]{1,255}$`),                              // CloudWatch PutMetricAlarm; quoted in rules of composite ones
+		"dashboard":          regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`),                        // CloudWatch PutDashboard
+		"insight rule":       regexp.MustCompile(`^[ !#-~]{1,128}$`),                              // CloudWatch PutInsightRule; quoted in metric math
 		"host":               regexp.MustCompile(`^([a-z0-9-]{1,63}\.){3}internal$`),              // RFC 1035
 	}
 	rapid.Check(t, func(t *rapid.T) {
