@@ -15,7 +15,7 @@ import (
 
 // newService is the shard's HTTP service: instances in every zone of the cell behind one target
 // group, reached through a load balancer of the shard's own or of its group.
-func newService(st awscdk.Stack, p *plan, s shardPlan, key awskms.Key) {
+func newService(st awscdk.Stack, p *plan, s shardPlan, key awskms.Key) watched {
 	core := reader{st, p}
 	n := core.network()
 	sg := awsec2.NewSecurityGroup(st, str("InstanceGroup"), &awsec2.SecurityGroupProps{
@@ -23,18 +23,29 @@ func newService(st awscdk.Stack, p *plan, s shardPlan, key awskms.Key) {
 	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS"), nil)
 	instances := newInstances(st, p, s, n, sg, key)
 	targets := newTargets(st, p, s, n, instances)
+	w := watched{targets: targets.TargetGroupFullName(), made: instances.Node().DefaultChild().(awscdk.CfnResource)}
 
 	if s.group != "" {
 		g := core.group(s.group)
 		sg.AddIngressRule(g.sg, awsec2.Port_Tcp(num(p.service.Port)), str("load balancer of the group"), nil)
 		g.join(st, s, targets)
 		nameBalancer(st, s, n, g.address)
-		return
+		w.balancer = balancerOf(g.listener)
+		return w
 	}
 	n.routerSG = core.routerGroup()
 	alb := newBalancer(st, "Alb", s.names.LoadBalancer(), n, newBalancerGroup(st, "AlbGroup", n))
 	newListener(alb, elb.ListenerAction_Forward(list[elb.IApplicationTargetGroup](targets), nil))
 	nameBalancer(st, s, n, addressOf(alb))
+	w.balancer = alb.LoadBalancerFullName()
+	return w
+}
+
+// balancerOf is the load balancer of a listener as its metrics call it: app/NAME/ID, which the listener's ARN
+// (arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:listener/app/NAME/ID/LISTENER) has in it.
+func balancerOf(listener elb.IApplicationListener) *string {
+	words := awscdk.Fn_Split(str("/"), listener.ListenerArn(), nil)
+	return awscdk.Fn_Join(str("/"), list(awscdk.Fn_Select(num(1), words), awscdk.Fn_Select(num(2), words), awscdk.Fn_Select(num(3), words)))
 }
 
 // newTargets is the shard's target group. AWS changes neither its port nor the balancer that it serves:

@@ -28,9 +28,11 @@ func buildShard(st awscdk.Stack, p *plan, s shardPlan) {
 			newQueue(st, s, *parts.Queue, *parts.Lambda, slice, key)
 		}
 	}
+	var targets watched
 	if p.service != nil {
-		newService(st, p, s, key)
+		targets = newService(st, p, s, key)
 	}
+	newShardAlarms(st, p, s, targets)
 	createStateLast(st)
 }
 

@@ -1,6 +1,7 @@
 // Package stamp turns a fleet into CloudFormation stacks: one global stack with the tenant directory, one for each
-// region's front door where the fleet has them, and per cell a CDK Stage with a core stack and one stack per shard,
-// so that a failed update hurts one shard and no template comes near CloudFormation's 500 resources.
+// region's front door where the fleet has them, and per cell a CDK Stage with a core stack, one stack per shard, so
+// that a failed update hurts one shard and no template comes near CloudFormation's 500 resources, and a stack with the
+// alarms and the dashboard of the whole.
 //
 // # Rules that every file here keeps
 //
@@ -182,7 +183,7 @@ func newStack(scope awscdk.Stage, f *fleet.Fleet, id, name, about string, env *a
 	return awscdk.NewStack(scope, str(id), props)
 }
 
-// newCell is a cell's Stage: the core stack first, then a stack per shard.
+// newCell is a cell's Stage: the core stack first, then a stack per shard, and what watches them last.
 func newCell(app awscdk.App, p *plan) {
 	c := p.cell
 	stage := awscdk.NewStage(app, str(c.Name), &awscdk.StageProps{
@@ -194,10 +195,18 @@ func newCell(app awscdk.App, p *plan) {
 	core := newStack(stage, p.fleet, "core", p.names.Stack(), fmt.Sprintf("Core of cell %s of %s", c.Name, p.fleet.Service), nil,
 		map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name})
 	buildCore(core, p)
+	var shards []awscdk.Stack
 	for _, s := range p.shards {
 		st := newStack(stage, p.fleet, "shard-"+s.id, s.names.Stack(), fmt.Sprintf("Shard %s of cell %s of %s", s.id, c.Name, p.fleet.Service), nil,
 			map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name, names.TagShard: s.id})
 		st.AddStackDependency(core, str("the network and the parameters that name it come first"))
 		buildShard(st, p, s)
+		shards = append(shards, st)
 	}
+	watch := newStack(stage, "watch", p.names.WatchStack(), fmt.Sprintf("Alarms and dashboard of cell %s of %s", c.Name, p.fleet.Service), nil,
+		map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name})
+	for _, st := range append([]awscdk.Stack{core}, shards...) {
+		watch.AddStackDependency(st, str("an alarm over others must not name one that is not there"))
+	}
+	buildWatch(watch, p)
 }
