@@ -81,16 +81,11 @@ func keeperRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	for _, s := range suspicion(p) {
 		role.AddToPolicy(s)
 	}
-	var looks []string
+	looks := []string{"cloudwatch:GetMetricData"}
 	if p.service != nil {
 		looks = append(looks, "elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth")
 	}
-	if p.fleet.Shard.Lambda != nil {
-		looks = append(looks, "cloudwatch:GetMetricData")
-	}
-	if len(looks) > 0 {
-		role.AddToPolicy(allow(looks, "*"))
-	}
+	role.AddToPolicy(allow(looks, "*"))
 	return role
 }
 

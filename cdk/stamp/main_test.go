@@ -133,6 +133,7 @@ type assembly map[string]stack
 type stack struct {
 	Name, Environment string
 	Tags              map[string]string
+	after             map[string]bool // stacks that are deployed before, by construct path
 	file              string
 	text              string // the template's bytes
 	Template          templateFile
@@ -180,6 +181,7 @@ func (a assembly) add(t testing.TB, folder string) {
 		Missing   []any
 		Artifacts map[string]struct {
 			Type, Environment, DisplayName string
+			Dependencies                   []string
 			Properties                     struct {
 				TemplateFile, DirectoryName, StackName string
 				Tags                                   map[string]string
@@ -197,7 +199,12 @@ func (a assembly) add(t testing.TB, folder string) {
 		case "cdk:cloud-assembly":
 			a.add(t, filepath.Join(folder, p.DirectoryName))
 		case "aws:cloudformation:stack":
-			s := stack{Name: p.StackName, Environment: artifact.Environment, Tags: p.Tags, file: filepath.Join(folder, p.TemplateFile)}
+			s := stack{Name: p.StackName, Environment: artifact.Environment, Tags: p.Tags, after: map[string]bool{}, file: filepath.Join(folder, p.TemplateFile)}
+			for _, d := range artifact.Dependencies {
+				if before := manifest.Artifacts[d]; before.Type == artifact.Type {
+					s.after[before.DisplayName] = true
+				}
+			}
 			s.text = read(t, s.file)
 			if err := json.Unmarshal([]byte(s.text), &s.Template); err != nil {
 				t.Fatalf("%s: %v", id, err)

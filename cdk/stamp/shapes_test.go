@@ -40,6 +40,7 @@ var shapes = map[string]func(*fleet.Fleet){
 		f.Auth.PathTenant, f.Auth.BodyTenant = "/tenants/{tenant}/*", "tenant_id"
 		f.Router.TenantRate, f.Router.TenantBurst, f.Router.HashTenants = 100, 200, true
 		f.Router.AttemptTimeout = 1500 * time.Millisecond
+		f.Alerts = &fleet.Alerts{TopicARN: "arn:aws:sns:us-east-1:111111111111:oncall", Topics: map[string]string{"eu-west-1": "arn:aws:sns:eu-west-1:111111111111:oncall"}}
 		f.Shard.State.IdempotencyKeys = true
 		f.Shard.Table = &fleet.Table{MaxReads: 900, MaxWrites: 300}
 		f.Shard.Encryption = fleet.EncryptionOwn
@@ -76,7 +77,7 @@ func eachShape(t *testing.T, test func(t *testing.T, a assembly)) {
 
 // distinct are the stacks that tell all of a shape: the shards' are alike, and so are the front doors'.
 func (a assembly) distinct() []string {
-	paths := []string{"global", "eu-canary/core", "eu-canary/shard-s01"}
+	paths := []string{"global", "eu-canary/core", "eu-canary/shard-s01", "eu-canary/watch"}
 	if _, ok := a["frontdoor-eu-west-1"]; ok {
 		paths = append(paths, "frontdoor-eu-west-1")
 	}
@@ -187,6 +188,7 @@ func TestStacks(t *testing.T) {
 	want := map[string]string{
 		"global":              "orders-global aws://111111111111/eu-west-1 map[cellwall:service:orders]",
 		"eu-canary/core":      "orders-eu-canary-core aws://111111111111/eu-west-1 map[cellwall:cell:eu-canary cellwall:service:orders]",
+		"eu-canary/watch":     "orders-eu-canary-watch aws://111111111111/eu-west-1 map[cellwall:cell:eu-canary cellwall:service:orders]",
 		"eu-canary/shard-s03": "orders-eu-canary-shard-s03 aws://111111111111/eu-west-1 map[cellwall:cell:eu-canary cellwall:service:orders cellwall:shard:s03]",
 	}
 	for path, line := range want {
@@ -195,8 +197,8 @@ func TestStacks(t *testing.T) {
 			t.Errorf("%s is %s, want %s", path, got, line)
 		}
 	}
-	if len(a) != 6 {
-		t.Errorf("stacks are %v, want the global one, the core and four shards", a.paths())
+	if len(a) != 7 {
+		t.Errorf("stacks are %v, want the global one, the core, four shards and what watches them", a.paths())
 	}
 }
 
@@ -207,6 +209,10 @@ var physical = map[string]struct {
 }{
 	"AWS::ApiGatewayV2::Api":                    {"Name", 128},
 	"AWS::AutoScaling::AutoScalingGroup":        {"AutoScalingGroupName", 255},
+	"AWS::CloudWatch::Alarm":                    {"AlarmName", 255},
+	"AWS::CloudWatch::CompositeAlarm":           {"AlarmName", 255},
+	"AWS::CloudWatch::Dashboard":                {"DashboardName", 255},
+	"AWS::CloudWatch::InsightRule":              {"RuleName", 128},
 	"AWS::DynamoDB::GlobalTable":                {"TableName", 255},
 	"AWS::DynamoDB::Table":                      {"TableName", 255},
 	"AWS::ElasticLoadBalancingV2::LoadBalancer": {"Name", 32},

@@ -18,7 +18,6 @@ type Note struct {
 // noEffectYet are the keys that are checked and that nothing acts on so far, with what will. Whoever
 // gives one an effect removes it here; docs/fleet.md is made from this list, too.
 var noEffectYet = map[string]string{
-	"alerts":                        "alarms will be sent there",
 	"rollout":                       "fleet validate shows the waves, and rollouts will follow them",
 	"router.provisionedConcurrency": "environments will be kept started",
 	"router.ingress":                "an HTTP API stands before the router",

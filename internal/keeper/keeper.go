@@ -19,6 +19,7 @@
 //  5. KeysFit: a key that is not the one of which a topology has the fingerprint is not written.
 //  6. AllCells: a front door's snapshot has every tenant of its cells, also one that changes its cell while they
 //     are listed, and nothing else is asked for it but the issuer.
+//  7. Measured: after each run, also after one that fails, Measure tells how old what stands is.
 package keeper
 
 import (
@@ -88,7 +89,8 @@ type Keyring interface {
 	snapshot.Opener
 }
 
-// Config configures a Keeper. Issuer, Targets, Throttles, Queues and Suspects are nil where the cell has none.
+// Config configures a Keeper. Issuer, Targets, Throttles, Queues and Suspects are nil where the cell has none, Loads
+// and KeyMade where nobody is told of them.
 type Config struct {
 	Cell      string
 	Store     Store
@@ -100,7 +102,11 @@ type Config struct {
 	Throttles Throttles
 	Queues    Queues
 	Suspects  Suspects
-	Now       func() time.Time // time.Now when nil
+	Loads     Loads
+	KeyMade   func(ctx context.Context) (time.Time, error) // when the newest version of the placement key was made
+	// Quarantine are the shards of the cell's quarantine, whose loads are compared with no others'.
+	Quarantine []string
+	Now        func() time.Time // time.Now when nil
 }
 
 // FrontDoor configures the keeper of a front door. Issuer is nil where that verifies no tokens.
@@ -168,6 +174,8 @@ type Outcome struct {
 	Last       time.Duration // how old the snapshot was that stood there; 0 when there was none
 	Unreadable error         // why the snapshot that stood there was of no use; nil when it was, or there was none
 	Parts      []Part
+
+	stands *snapshot.Snapshot // after the run, as far as is known; nil for none
 }
 
 // Part is what became of one part of the snapshot.
@@ -203,18 +211,19 @@ func (o Outcome) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Write is one run. An error means that no snapshot was written; the Outcome says what a written one lacks.
+// Write is one run. An error means that no snapshot was written; the Outcome says what a written one lacks, and is for
+// Measure in either case.
 func (k *Keeper) Write(ctx context.Context, o Options) (Outcome, error) {
-	fail := func(err error) (Outcome, error) {
-		return Outcome{}, fmt.Errorf("write the snapshot of cell %q: %w", k.c.Cell, err)
-	}
 	last, tag, unreadable, err := k.last(ctx)
+	fail := func(err error) (Outcome, error) {
+		return Outcome{stands: last}, fmt.Errorf("write the snapshot of cell %q: %w", k.c.Cell, err)
+	}
 	if err != nil {
 		return fail(err)
 	}
 	next, parts := k.collect(ctx, last, o)
 	now := k.c.Now()
-	out := Outcome{Unreadable: unreadable, Parts: parts}
+	out := Outcome{Unreadable: unreadable, Parts: parts, stands: last}
 	if last == nil {
 		for _, p := range parts {
 			if p.Err != nil && p.Taken.IsZero() && essential[p.Name] {
@@ -239,7 +248,7 @@ func (k *Keeper) Write(ctx context.Context, o Options) (Outcome, error) {
 	case err != nil:
 		return fail(err)
 	}
-	out.Written = true
+	out.Written, out.stands = true, next
 	return out, nil
 }
 

@@ -256,6 +256,28 @@ func TestQuarantine(t *testing.T) {
 	complete(t, l)
 }
 
+// TestMeasures: what is not known is neither a member of the line nor one of its metrics.
+func TestMeasures(t *testing.T) {
+	var out bytes.Buffer
+	r := New(Config{Service: "orders", Cell: "eu-1", Metrics: true, Out: &out, Now: clock})
+	v := func(f float64) *float64 { return &f }
+	r.Measures(Measures{DirectoryAge: v(0), KeyAge: v(1.5), LoadVariation: v(42)})
+	r.Measures(Measures{})
+	const want = `{"_aws":{"Timestamp":1796040000123,"CloudWatchMetrics":[{"Namespace":"cellwall","Dimensions":[["service","cell"]],` +
+		`"Metrics":[{"Name":"DirectoryAge","Unit":"Seconds"},{"Name":"KeyAge","Unit":"None"},{"Name":"LoadVariation","Unit":"Percent"}]}]},` +
+		`"time":"2026-11-30T12:00:00.123Z","level":"INFO","msg":"measures","service":"orders","cell":"eu-1","DirectoryAge":0,"KeyAge":1.5,"LoadVariation":42}` + "\n"
+	if out.String() != want {
+		t.Errorf("told %s", &out)
+	}
+	out.Reset()
+	r.Measures(Measures{SnapshotAge: v(1), DirectoryAge: v(2), HealthAge: v(3), KeyAge: v(4), LoadVariation: v(5)})
+	var l map[string]any
+	if err := json.Unmarshal(out.Bytes(), &l); err != nil {
+		t.Fatal(err)
+	}
+	complete(t, l)
+}
+
 func TestLevels(t *testing.T) {
 	served := routing.Outcome{Status: 200, Attempts: []routing.Attempt{{Shard: "s01", Status: 200}}}
 	with := func(change func(*routing.Outcome)) routing.Outcome {

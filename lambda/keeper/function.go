@@ -39,6 +39,7 @@ type writer struct {
 type snapshots interface {
 	Write(ctx context.Context, o keeper.Options) (keeper.Outcome, error)
 	Last(ctx context.Context) (*snapshot.Snapshot, error)
+	Measure(ctx context.Context, o keeper.Outcome) (keeper.Measures, error)
 }
 
 // invoke takes an event of the schedule, of an operator, or of the router's log.
@@ -80,13 +81,30 @@ func parseRun(payload json.RawMessage) (force bool, err error) {
 
 // write is one snapshot.
 func (w writer) write(ctx context.Context, force bool) error {
+	_, err := w.run(ctx, force)
+	return err
+}
+
+func (w writer) run(ctx context.Context, force bool) (keeper.Outcome, error) {
 	out, err := w.snapshots.Write(ctx, keeper.Options{Force: force})
 	if err != nil {
 		w.log.Error("no snapshot was written", "err", err.Error())
-		return err
+		return out, err
 	}
 	w.log.Info("snapshot", "snapshot", out, "force", force)
-	return out.Err()
+	return out, out.Err()
+}
+
+// write is one snapshot of a cell. Whatever comes of that, metrics tell how old what stands is; when they cannot, the
+// alarms on them say so.
+func (f *function) write(ctx context.Context, force bool) error {
+	out, err := f.run(ctx, force)
+	measures, unknown := f.snapshots.Measure(ctx, out)
+	if unknown != nil {
+		f.log.Warn("not everything is measured", "err", unknown.Error())
+	}
+	f.lines.Measures(telemetry.Measures(measures))
+	return err
 }
 
 // settle does what is to be done about suspects. Whatever comes of that, a snapshot is written.

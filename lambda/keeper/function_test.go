@@ -37,6 +37,11 @@ type kept struct {
 
 func (k *kept) Last(context.Context) (*snapshot.Snapshot, error) { return k.last, k.down }
 
+func (k *kept) Measure(context.Context, keeper.Outcome) (keeper.Measures, error) {
+	age := 7.0
+	return keeper.Measures{DirectoryAge: &age}, k.down
+}
+
 func (k *kept) Write(_ context.Context, o keeper.Options) (keeper.Outcome, error) {
 	k.wrote++
 	if o.Force {
@@ -179,12 +184,18 @@ func TestScheduled(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if strings.Count(s.out.String(), `"DirectoryAge":7`) != 2 {
+		t.Errorf("not measured: %s", &s.out)
+	}
 	if s.keeper.wrote != 2 || s.keeper.forced != 1 || strings.Count(s.out.String(), `"Quarantined":0`) != 2 {
 		t.Errorf("%d written, %d by force; %s", s.keeper.wrote, s.keeper.forced, &s.out)
 	}
 	s.keeper.down = errors.New("the bucket does not answer")
 	if err := s.invoke(t.Context(), json.RawMessage(`{}`)); !errors.Is(err, s.keeper.down) {
 		t.Errorf("%v", err)
+	}
+	if strings.Count(s.out.String(), `"DirectoryAge":7`) != 3 {
+		t.Errorf("a run that fails is not measured: %s", &s.out)
 	}
 	if err := s.invoke(t.Context(), json.RawMessage(`[]`)); err == nil {
 		t.Error("a list is taken for an event")

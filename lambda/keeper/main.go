@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -104,8 +105,11 @@ func newFunction(ctx context.Context, log *slog.Logger) (*function, error) {
 			return nil, err
 		}
 	}
-	metrics := cwmetrics.New(cloudwatch.NewFromConfig(settings),
-		func(shard string) string { return cell.Shard(shard).Worker() }, func(shard string) string { return cell.Shard(shard).Queue() })
+	metrics := cwmetrics.New(cloudwatch.NewFromConfig(settings), cwmetrics.Cell{Service: env.Service, Name: env.Cell,
+		Function: func(shard string) string { return cell.Shard(shard).Worker() },
+		Queue:    func(shard string) string { return cell.Shard(shard).Queue() }})
+	c.Loads, c.Quarantine = metrics, env.Quarantine
+	c.KeyMade = func(ctx context.Context) (time.Time, error) { return secretkey.Made(ctx, secrets, env.KeySecret) }
 	if env.Slices {
 		c.Throttles = metrics
 	}

@@ -39,7 +39,7 @@ func (f *fake) GetMetricData(_ context.Context, in *cloudwatch.GetMetricDataInpu
 	if f.err != nil {
 		return nil, f.err
 	}
-	if len(in.MetricDataQueries) > 500 || !in.EndTime.Equal(now) || in.EndTime.Sub(*in.StartTime) != window || in.ScanBy != types.ScanByTimestampDescending {
+	if len(in.MetricDataQueries) > 500 || !in.EndTime.Equal(now) || in.EndTime.Sub(*in.StartTime) != map[bool]time.Duration{false: window, true: past}[*in.MetricDataQueries[0].MetricStat.Metric.Namespace == "cellwall"] || in.ScanBy != types.ScanByTimestampDescending {
 		f.t.Errorf("asked for %d metrics from %v to %v by %s", len(in.MetricDataQueries), in.StartTime, in.EndTime, in.ScanBy)
 	}
 	from, out := 0, &cloudwatch.GetMetricDataOutput{}
@@ -53,14 +53,19 @@ func (f *fake) GetMetricData(_ context.Context, in *cloudwatch.GetMetricDataInpu
 	}
 	for _, q := range in.MetricDataQueries[from:to] {
 		m := q.MetricStat.Metric
-		key := fmt.Sprintf("%s %s %s=%s %s %d", *m.Namespace, *m.MetricName, *m.Dimensions[0].Name, *m.Dimensions[0].Value, *q.MetricStat.Stat, *q.MetricStat.Period)
+		key := *m.Namespace + " " + *m.MetricName
+		for _, d := range m.Dimensions {
+			key += " " + *d.Name + "=" + *d.Value
+		}
+		key += fmt.Sprintf(" %s %d", *q.MetricStat.Stat, *q.MetricStat.Period)
 		out.MetricDataResults = append(out.MetricDataResults, types.MetricDataResult{Id: q.Id, Values: f.values[key], StatusCode: f.status})
 	}
 	return out, nil
 }
 
 func metrics(client Client) *Metrics {
-	m := New(client, func(s string) string { return "worker-" + s }, func(s string) string { return "work-" + s })
+	m := New(client, Cell{Service: "orders", Name: "eu-1",
+		Function: func(s string) string { return "worker-" + s }, Queue: func(s string) string { return "work-" + s }})
 	m.now = func() time.Time { return now }
 	return m
 }
@@ -73,6 +78,9 @@ func TestMetrics(t *testing.T) {
 		"AWS/SQS ApproximateAgeOfOldestMessage QueueName=work-s01 Maximum 60":     {90.5},
 		"AWS/SQS ApproximateAgeOfOldestMessage QueueName=work-s04 Maximum 60":     {},
 		"AWS/SQS ApproximateAgeOfOldestMessage QueueName=work-another Maximum 60": {7},
+		"cellwall Requests service=orders cell=eu-1 shard=s01 Sum 60":             {3, 99, 0.5},
+		"cellwall Requests service=orders cell=eu-1 shard=s02 Sum 60":             {7, -1},
+		"cellwall Requests service=orders cell=eu-2 shard=s03 Sum 60":             {7},
 	}}
 	shards := []string{"s01", "s02", "s03", "s04"}
 	for _, f.page = range []int{0, 1, 3} {
@@ -83,6 +91,10 @@ func TestMetrics(t *testing.T) {
 		ages, err := metrics(f).QueueAges(t.Context(), shards)
 		if want := map[string]time.Duration{"s01": 90500 * time.Millisecond, "s02": 0, "s03": 0, "s04": 0}; err != nil || !maps.Equal(ages, want) {
 			t.Errorf("%v, %v; want %v", ages, err, want)
+		}
+		requests, err := metrics(f).Requests(t.Context(), shards)
+		if want := map[string]float64{"s01": 102.5, "s02": 7, "s03": 0, "s04": 0}; err != nil || !maps.Equal(requests, want) {
+			t.Errorf("%v, %v; want %v", requests, err, want)
 		}
 	}
 }
@@ -136,6 +148,9 @@ func (parted) GetMetricData(_ context.Context, in *cloudwatch.GetMetricDataInput
 func TestTheLatestCounts(t *testing.T) {
 	if rates, err := metrics(parted{}).Throttles(t.Context(), []string{"s01"}); err != nil || rates["s01"] != 9 {
 		t.Errorf("%v, %v", rates, err)
+	}
+	if requests, err := metrics(parted{}).Requests(t.Context(), []string{"s01"}); err != nil || requests["s01"] != 10 {
+		t.Errorf("of two parts: %v, %v", requests, err)
 	}
 }
 

@@ -51,6 +51,30 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// dated is a Client that says when the secret got its value, or does not.
+type dated struct {
+	at  *time.Time
+	err error
+}
+
+func (d dated) GetSecretValue(context.Context, *secretsmanager.GetSecretValueInput, ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error) {
+	return &secretsmanager.GetSecretValueOutput{CreatedDate: d.at}, d.err
+}
+
+func TestMade(t *testing.T) {
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	if got, err := Made(t.Context(), dated{at: &at}, name); err != nil || !got.Equal(at) {
+		t.Errorf("%v, %v", got, err)
+	}
+	down := errors.New("no route")
+	if _, err := Made(t.Context(), dated{err: down}, name); !errors.Is(err, down) || !strings.Contains(err.Error(), name) {
+		t.Errorf("down: %v", err)
+	}
+	if _, err := Made(t.Context(), dated{}, name); err == nil {
+		t.Error("no date is a date")
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	for what, value := range map[string]string{
 		"version missing": `{"2":"` + one + `"}`, "short": `{"1":"` + one[2:] + `"}`, "long": `{"1":"` + one + `00"}`,
