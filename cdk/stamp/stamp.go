@@ -203,7 +203,7 @@ func newCell(app awscdk.App, p *plan) {
 		buildShard(st, p, s)
 		shards = append(shards, st)
 	}
-	watch := newStack(stage, "watch", p.names.WatchStack(), fmt.Sprintf("Alarms and dashboard of cell %s of %s", c.Name, p.fleet.Service), nil,
+	watch := newStack(stage, p.fleet, "watch", p.names.WatchStack(), fmt.Sprintf("Alarms and dashboard of cell %s of %s", c.Name, p.fleet.Service), nil,
 		map[string]string{names.TagService: p.fleet.Service, names.TagCell: c.Name})
 	for _, st := range append([]awscdk.Stack{core}, shards...) {
 		watch.AddStackDependency(st, str("an alarm over others must not name one that is not there"))
