@@ -324,8 +324,8 @@ func TestMinInstancesOfFullGroup(t *testing.T) {
 // TestPartsOff: a block that the fleet leaves out leaves nothing behind.
 func TestPartsOff(t *testing.T) {
 	for name, want := range map[string][]string{
-		"lambda-only": {"IAM::Policy", "IAM::Role", "Lambda::Alias", "Lambda::Function", "Lambda::Version", "Logs::LogGroup"},
-		"http-only": {"AutoScaling::AutoScalingGroup", "AutoScaling::ScalingPolicy", "EC2::LaunchTemplate", "EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress",
+		"lambda-only": {"CloudWatch::Alarm", "CloudWatch::CompositeAlarm", "IAM::Policy", "IAM::Role", "Lambda::Alias", "Lambda::Function", "Lambda::Version", "Logs::LogGroup"},
+		"http-only": {"AutoScaling::AutoScalingGroup", "AutoScaling::ScalingPolicy", "CloudWatch::Alarm", "CloudWatch::CompositeAlarm", "EC2::LaunchTemplate", "EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress",
 			"ElasticLoadBalancingV2::Listener", "ElasticLoadBalancingV2::LoadBalancer", "ElasticLoadBalancingV2::TargetGroup",
 			"IAM::InstanceProfile", "IAM::Policy", "IAM::Role", "Route53::RecordSet"},
 	} {
