@@ -1,4 +1,4 @@
-"""Log groups and alarms. Moto's alarms are kept, never evaluated: tests set their state."""
+"""Log groups, alarms, dashboards and insight rules. Moto's alarms are kept, never evaluated: tests set their state."""
 
 from typing import Any
 
@@ -51,3 +51,45 @@ class Alarm(Handler):
 
     def _put(self, at: Place, name: str, p: dict[str, Any]) -> None:
         call(at.client("cloudwatch"), "PutMetricAlarm", AlarmName=name, **without(p, "AlarmName"))
+
+
+@resource("AWS::CloudWatch::Dashboard")
+class Dashboard(Handler):
+    def create(self, at: Place, p: dict[str, Any]) -> Made:
+        name = p.get("DashboardName") or at.name(255)
+        self._put(at, name, p)
+        return Made(name, {})
+
+    def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
+        if changed(old, new) & {"DashboardName"}:
+            return None
+        self._put(at, made.id, new)
+        return made
+
+    def delete(self, at: Place, made: Made, p: dict[str, Any]) -> None:
+        at.client("cloudwatch").delete_dashboards(DashboardNames=[made.id])
+
+    def _put(self, at: Place, name: str, p: dict[str, Any]) -> None:
+        call(at.client("cloudwatch"), "PutDashboard", DashboardName=name, **without(p, "DashboardName"))
+
+
+@resource("AWS::CloudWatch::InsightRule")
+class InsightRule(Handler):
+    """A rule is kept, and counts nothing: no line of a log reaches it."""
+
+    def create(self, at: Place, p: dict[str, Any]) -> Made:
+        name = p["RuleName"]
+        self._put(at, name, p)
+        return Made(name, {"Arn": at.arn("cloudwatch", f"insight-rule/{name}"), "RuleName": name})
+
+    def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
+        if changed(old, new) & {"RuleName"}:
+            return None
+        self._put(at, made.id, new)
+        return made
+
+    def delete(self, at: Place, made: Made, p: dict[str, Any]) -> None:
+        at.client("cloudwatch").delete_insight_rules(RuleNames=[made.id])
+
+    def _put(self, at: Place, name: str, p: dict[str, Any]) -> None:
+        call(at.client("cloudwatch"), "PutInsightRule", RuleName=name, RuleDefinition=p["RuleBody"], **without(p, "RuleName", "RuleBody"))
