@@ -132,8 +132,8 @@ func items(v any) []any { l, _ := v.([]any); return l }
 
 var metricInExpression = regexp.MustCompile(`MetricName="(\w+)"|SELECT \w+\((\w+)\)`)
 
-// written is what routers and keepers write of everything that there is.
-func written(t *testing.T) []map[string]any {
+// logLines are what routers and keepers write of everything that there is.
+func logLines(t *testing.T) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
 	r := telemetry.New(telemetry.Config{Service: "orders", Cell: "eu-canary", Metrics: true, Out: &out})
@@ -168,7 +168,7 @@ func written(t *testing.T) []map[string]any {
 func toldMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	told := map[string]bool{}
-	for _, l := range written(t) {
+	for _, l := range logLines(t) {
 		for _, d := range (resource{Properties: l}).at("_aws", "CloudWatchMetrics").([]any) {
 			directive := resource{Properties: d.(map[string]any)}
 			if directive.at("Namespace") != metricNamespace {
@@ -238,7 +238,7 @@ func TestTenantRules(t *testing.T) {
 			t.Errorf("%s has %d filters, and four are the most", name, n)
 		}
 		var got []string
-		for _, l := range written(t) {
+		for _, l := range logLines(t) {
 			if !slices.ContainsFunc(body.Contribution.Filters, func(f map[string]any) bool { return !passes(t, f, l) }) {
 				got = append(got, l["tenant"].(string))
 			}

@@ -144,6 +144,8 @@ func TestChanges(t *testing.T) {
 		{"a shard added", "per-shard", add, []string{
 			"eu-canary/shard-s05: added",
 			"eu-canary/shard-s06: added",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
+			"eu-canary/watch: ~WorstShard AWS::CloudWatch::CompositeAlarm AlarmRule",
 		}},
 		{"a shard added, grouped", "grouped", add, []string{
 			"eu-canary/core: +AlbGroupg03AD7DE93D AWS::EC2::SecurityGroup",
@@ -158,19 +160,29 @@ func TestChanges(t *testing.T) {
 			"eu-canary/core: +ParamListenerg03CB06FA20 AWS::SSM::Parameter",
 			"eu-canary/shard-s05: added",
 			"eu-canary/shard-s06: added",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
+			"eu-canary/watch: ~WorstShard AWS::CloudWatch::CompositeAlarm AlarmRule",
 		}},
 		{"a shard added, shared", "shared", add, []string{
 			"eu-canary/shard-s05: added",
 			"eu-canary/shard-s06: added",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
+			"eu-canary/watch: ~WorstShard AWS::CloudWatch::CompositeAlarm AlarmRule",
 		}},
 		{"a shard removed", "per-shard", remove, []string{
 			"eu-canary/shard-s02: removed",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
+			"eu-canary/watch: ~WorstShard AWS::CloudWatch::CompositeAlarm AlarmRule",
 		}},
 		{"a shard removed, grouped", "grouped", remove, []string{
 			"eu-canary/shard-s02: removed",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
+			"eu-canary/watch: ~WorstShard AWS::CloudWatch::CompositeAlarm AlarmRule",
 		}},
 		{"a shard removed, shared", "shared", remove, []string{
 			"eu-canary/shard-s02: removed",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
+			"eu-canary/watch: ~WorstShard AWS::CloudWatch::CompositeAlarm AlarmRule",
 		}},
 		{"a shard renamed", "per-shard", func(f *fleet.Fleet) {
 			f.Cells[0].Shards = slices.Clone(f.Cells[0].Shards)
@@ -178,10 +190,13 @@ func TestChanges(t *testing.T) {
 		}, []string{
 			"eu-canary/shard-blue: added",
 			"eu-canary/shard-s02: removed",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
+			"eu-canary/watch: ~WorstShard AWS::CloudWatch::CompositeAlarm AlarmRule",
 		}},
 		{"a cell added", "per-shard", pair, []string{
 			"eu-2/core: added",
 			"eu-2/shard-s01: added",
+			"eu-2/watch: added",
 			"global: ~Directory98167B95 AWS::DynamoDB::GlobalTable Replicas",
 		}},
 		{"a cell removed", "", func(f *fleet.Fleet) { f.Cells = f.Cells[1:] }, []string{
@@ -190,12 +205,15 @@ func TestChanges(t *testing.T) {
 			"eu-canary/shard-s02: removed",
 			"eu-canary/shard-s03: removed",
 			"eu-canary/shard-s04: removed",
+			"eu-canary/watch: removed",
 		}},
 		{"a cell renamed", "", func(f *fleet.Fleet) { f.Cells[1].Name = "eu-3" }, []string{
 			"eu-2/core: removed",
 			"eu-2/shard-s01: removed",
+			"eu-2/watch: removed",
 			"eu-3/core: added",
 			"eu-3/shard-s01: added",
+			"eu-3/watch: added",
 			"global: ~Directory98167B95 AWS::DynamoDB::GlobalTable Replicas",
 		}},
 		{"more shards for a tenant", "per-shard", func(f *fleet.Fleet) { f.Placement.PerTenant = 3 }, nil},
@@ -246,6 +264,7 @@ func TestChanges(t *testing.T) {
 		}},
 		{"more concurrency for the slices", "per-shard", func(f *fleet.Fleet) { f.Shard.Lambda.ReservedConcurrency = 30 }, []string{
 			"eu-canary/shard-*: ~Worker11F36D0F AWS::Lambda::Function ReservedConcurrentExecutions",
+			"eu-canary/watch: ~Dashboard AWS::CloudWatch::Dashboard DashboardBody",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
