@@ -18,17 +18,22 @@ func (a *app) loadFleet() (*fleet.Fleet, error) { return a.loadFleetFrom(a.fleet
 
 func (a *app) loadFleetFrom(file string) (*fleet.Fleet, error) {
 	f, err := fleet.Load(file)
+	return f, a.fleetError(file, err)
+}
+
+// fleetError is the error of a fleet file that cannot be used; its faults go to standard error.
+func (a *app) fleetError(file string, err error) error {
 	if err == nil {
-		return f, nil
+		return nil
 	}
 	faults, ok := errors.AsType[fleet.Faults](err)
 	if !ok {
-		return nil, hint(usagef("%w", err), "name the fleet's description with --fleet FILE; docs/fleet.md has a sample")
+		return hint(usagef("%w", err), "name the fleet's description with --fleet FILE; docs/fleet.md has a sample")
 	}
 	for _, f := range faults {
 		fmt.Fprintln(a.err, f.Error())
 	}
-	return nil, usagef("%s has %s", file, count(len(faults), "fault"))
+	return usagef("%s has %s", file, count(len(faults), "fault"))
 }
 
 func count(n int, word string) string {
@@ -41,11 +46,11 @@ func count(n int, word string) string {
 func fleetCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleet",
-		Short: "Check the fleet's description, say what a change of it does, or print its schema",
+		Short: "Check the fleet's description, say what a change of it does, pin its machine images, or print its schema",
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(fleetDiff(a), fleetValidate(a), fleetSchema(a))
+	cmd.AddCommand(fleetDiff(a), fleetPinAMI(a), fleetValidate(a), fleetSchema(a))
 	return cmd
 }
 

@@ -12,7 +12,8 @@ import (
 // known, so that one slip gives one fault.
 type checker struct {
 	*decoder
-	f *Fleet
+	f        *Fleet
+	unpinned bool // images need not be there
 }
 
 // check applies every rule.

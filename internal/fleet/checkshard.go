@@ -57,10 +57,10 @@ func (c *checker) http() {
 	missing := map[string]bool{}
 	for i, cell := range c.f.Cells {
 		key := cell.Region + "/" + h.Architecture()
-		if c.known("shard.http.instanceType", cellPath(i, "region")) && !missing[key] && c.noImage(key) {
+		if c.known("shard.http.instanceType", cellPath(i, "region")) && !c.unpinned && !missing[key] && c.noImage(key) {
 			missing[key] = true
 			c.wrong("shard.http.amis", fmt.Sprintf("shard.http.amis has no %s", key),
-				fmt.Sprintf("cell %s starts %s there, and images are pinned", c.called(i), h.InstanceType), fmt.Sprintf("add %s: ami-…", key))
+				fmt.Sprintf("cell %s starts %s there, and images are pinned", c.called(i), h.InstanceType), fmt.Sprintf("add %s: ami-…, or have cellwall fleet pin-ami write the current ones", key))
 		}
 		if c.counted(i) && c.known("shard.http.ingress") {
 			c.ingress(i, h.Ingress)

@@ -43,7 +43,7 @@ var manyFaults = []faultCase{
 		`3:64: rollout.waves[2].percent is 50: percents are cumulative, and rollout.waves[1] reached 50; write 100`,
 	}},
 	{"an image hides no other", "", strings.NewReplacer("cells:\n", "  http: {asset: dist/web, amis: {eu-west-1/arm64: xyz}}\ncells:\n").Replace(base), []string{
-		`6:33: shard.http.amis has no us-east-1/arm64: cell us-1 starts t4g.small there, and images are pinned; add us-east-1/arm64: ami-…`,
+		`6:33: shard.http.amis has no us-east-1/arm64: cell us-1 starts t4g.small there, and images are pinned; add us-east-1/arm64: ami-…, or have cellwall fleet pin-ami write the current ones`,
 		`6:51: shard.http.amis.eu-west-1/arm64 is "xyz": it must be the id of a machine image; write ami- and its 8 or 17 hexadecimal digits`,
 	}},
 }

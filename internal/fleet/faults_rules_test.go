@@ -131,11 +131,11 @@ var ruleFaults = []faultCase{
 		`6:40: shard.http.max is 2: it is less than shard.http.min = 3; write at least 3`,
 	}},
 	{"no image for a region", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  http: {asset: dist/web, amis: {eu-west-1/arm64: ami-0123456789abcdef0}}\n", []string{
-		`6:33: shard.http.amis has no us-east-1/arm64: cell us-1 starts t4g.small there, and images are pinned; add us-east-1/arm64: ami-…`,
+		`6:33: shard.http.amis has no us-east-1/arm64: cell us-1 starts t4g.small there, and images are pinned; add us-east-1/arm64: ami-…, or have cellwall fleet pin-ami write the current ones`,
 	}},
 	{"no image for the architecture", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  http: {asset: dist/web, instanceType: m5.large, amis: {eu-west-1/arm64: ami-0123456789abcdef0, us-east-1/arm64: ami-01234567}}\n", []string{
-		`6:57: shard.http.amis has no eu-west-1/x86_64: cell eu-1 starts m5.large there, and images are pinned; add eu-west-1/x86_64: ami-…`,
-		`6:57: shard.http.amis has no us-east-1/x86_64: cell us-1 starts m5.large there, and images are pinned; add us-east-1/x86_64: ami-…`,
+		`6:57: shard.http.amis has no eu-west-1/x86_64: cell eu-1 starts m5.large there, and images are pinned; add eu-west-1/x86_64: ami-…, or have cellwall fleet pin-ami write the current ones`,
+		`6:57: shard.http.amis has no us-east-1/x86_64: cell us-1 starts m5.large there, and images are pinned; add us-east-1/x86_64: ami-…, or have cellwall fleet pin-ami write the current ones`,
 	}},
 	{"bad image", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n", "  lambda: {asset: dist/worker, reservedConcurrency: 20}\n  http: {asset: dist/web, amis: {eu-west-1/arm64: ami-0123456789abcdef0, us-east-1/arm64: ami-123}}\n", []string{
 		`6:91: shard.http.amis.us-east-1/arm64 is "ami-123": it must be the id of a machine image; write ami- and its 8 or 17 hexadecimal digits`,

@@ -11,6 +11,7 @@
 //  5. Within quota: no account and region reserves more Lambda concurrency than AWS allows.
 //  6. Enough shards: a tenant of any size finds its number of shards in every cell.
 //  7. Distinct: no two resources of a fleet have the same derived name.
+//  8. In place: Pin changes the images that it is given, and no other byte of a file.
 //
 // Only Load reads a file; nothing else does I/O.
 package fleet

@@ -26,17 +26,18 @@ func LoadPositions(path string) (*Fleet, Positions, error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, Positions{}, fmt.Errorf("read the fleet file: %w", err)
 	}
-	return parsePositions(path, data)
+	return parsePositions(path, data, false)
 }
 
 // Parse checks the contents of a fleet file; file names it in faults, and its folder is where relative
 // asset paths start. Every fault that can be found comes back, as Faults.
 func Parse(file string, data []byte) (*Fleet, error) {
-	f, _, err := parsePositions(file, data)
+	f, _, err := parsePositions(file, data, false)
 	return f, err
 }
 
-func parsePositions(file string, data []byte) (*Fleet, Positions, error) {
+// parsePositions is Parse, or with unpinned ParseUnpinned.
+func parsePositions(file string, data []byte, unpinned bool) (*Fleet, Positions, error) {
 	d := &decoder{reader: &reader{file: file}, at: map[string]pos{}, bad: map[string]bool{}, below: map[string]bool{}, badKey: map[string]bool{}, texts: map[string]string{}}
 	root := d.read(data)
 	if root == nil {
@@ -45,7 +46,7 @@ func parsePositions(file string, data []byte) (*Fleet, Positions, error) {
 	f := &Fleet{Dir: filepath.Dir(file)}
 	d.value("", root, reflect.ValueOf(f).Elem(), described{})
 	f.complete(d)
-	c := &checker{d, f}
+	c := &checker{d, f, unpinned}
 	c.check()
 	if len(d.faults) > 0 {
 		return nil, Positions{}, d.faults.sorted(data)
