@@ -40,6 +40,14 @@ type Resource struct {
 	Why []string `json:"why,omitempty"`
 	// Causes are the keys of the fleet whose change leads to this one, as far as that can be told.
 	Causes []string `json:"causes,omitempty"`
+	after  []string // logical ids of the stack with which it changes, since it names them
+}
+
+// names keeps that the resource changes with what it refers to.
+func (e *Resource) names(u template.Use) {
+	if u.Kind == template.UseRef || u.Kind == template.UseGetAtt {
+		e.after = append(e.after, u.Name)
+	}
 }
 
 // Property is one value that changes. From or To is nil where it was not, or is not any more.

@@ -133,6 +133,9 @@ func (c *comparison) changed(a, b *audit.Stack, old, r *template.Resource) *Reso
 			kind := decided(r, effect(c.table, r.Type, path, from, to), path)
 			e.Properties = append(e.Properties, Property{Path: strings.Join(path, "."), From: from, To: to, Kind: kind})
 			raise(kind)
+			if to != nil {
+				template.Uses(*to, func(u template.Use) { e.names(u) })
+			}
 		})
 		e.Stateful = e.Stateful || stateful(old)
 	}
@@ -151,9 +154,6 @@ func (c *comparison) changed(a, b *audit.Stack, old, r *template.Resource) *Reso
 		if !equal(p.from, p.to) {
 			e.Why = append(e.Why, "its "+p.name+" changes")
 		}
-	}
-	if !slices.Equal(slices.Sorted(slices.Values(old.DependsOn)), slices.Sorted(slices.Values(r.DependsOn))) {
-		e.Why = append(e.Why, "what it waits for changes, as DependsOn says")
 	}
 	if old.Condition != r.Condition {
 		e.Why = append(e.Why, fmt.Sprintf("it depends on the condition %q instead of %q: it may come, go or stay", r.Condition, old.Condition))
@@ -199,6 +199,7 @@ func versions(found map[string]*Resource, a, b *audit.Stack) {
 		e, old := found[came[0]], found[went[fn][0]]
 		e.Kind, e.Kept = Replaced, old.Kept
 		e.Why = append(e.Why, "a new version of the function is published")
+		template.Uses(find(&b.Template, came[0]).Properties, func(u template.Use) { e.names(u) })
 		delete(found, old.ID)
 	}
 }
@@ -247,6 +248,7 @@ func (c *comparison) report() []Stack {
 	}
 	for i := range stacks {
 		attribute(&stacks[i], c.edits)
+		inherit(&stacks[i])
 	}
 	slices.SortStableFunc(stacks, func(a, b Stack) int {
 		return cmp.Or(cmp.Compare(a.Cell, b.Cell), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Region, b.Region))

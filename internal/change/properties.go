@@ -163,8 +163,12 @@ var keepsData = []string{
 	"AWS::RDS::DBInstance", "AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::SecretsManager::Secret",
 }
 
-// stateful says whether a resource keeps data: its type does, or somebody had it kept when its stack goes.
+// stateful says whether a resource keeps data: its type does, or somebody had it kept when its stack goes. A key
+// that somebody had deleted with its stack, in so many words, is none: nothing that lasts is encrypted by it.
 func stateful(r *template.Resource) bool {
+	if strings.HasPrefix(r.Type, "AWS::KMS::") && r.DeletionPolicy == "Delete" {
+		return false
+	}
 	return slices.Contains(keepsData, r.Type) || retained(r.DeletionPolicy)
 }
 

@@ -2,9 +2,11 @@ package change
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/template"
 )
 
 // refusals are what must not happen to the resources of one stack. now is the stack as it is to be, nil
@@ -29,7 +31,13 @@ func refusals(s *Stack, now *audit.Stack) []Refusal {
 		case e.Stateful && e.Kind == MayReplace:
 			refuse("may replace "+label(e), "it keeps data: "+reasons(e), "see what a change set of stack "+s.Name+" says before anything is deployed")
 		}
-		if now == nil || e.Kind != Replaced {
+		if now == nil || e.Kind == Added || e.Kind == Removed {
+			continue
+		}
+		if what, why := oneAtATime(e); what != "" {
+			refuse(what, why, "make one of them in each deployment")
+		}
+		if e.Kind != Replaced {
 			continue
 		}
 		r := find(&now.Template, e.ID)
@@ -42,6 +50,58 @@ func refusals(s *Stack, now *audit.Stack) []Refusal {
 		}
 	}
 	return out
+}
+
+// oneAtATime says what of a table changes more than one of at once, where DynamoDB takes one in an update: replicas
+// of a global table (Amazon DynamoDB developer guide, global tables), and global secondary indexes (Amazon DynamoDB
+// API, UpdateTable).
+func oneAtATime(e *Resource) (what, why string) {
+	for _, l := range []struct{ typ, property, name, word string }{
+		{"AWS::DynamoDB::GlobalTable", "Replicas", "Region", "replica"},
+		{"AWS::DynamoDB::GlobalTable", "GlobalSecondaryIndexes", "IndexName", "global secondary index"},
+		{"AWS::DynamoDB::Table", "GlobalSecondaryIndexes", "IndexName", "global secondary index"},
+	} {
+		if e.Type != l.typ {
+			continue
+		}
+		for _, p := range e.Properties {
+			if p.Path != l.property {
+				continue // lists of one length: each is what it was, or changes where it is
+			}
+			if n := differing(listed(p.From, l.name), listed(p.To, l.name)); n > 1 {
+				return fmt.Sprintf("adds or removes %s of %s at once", plural(n, l.word), label(e)), "DynamoDB takes one " + l.word + " in an update"
+			}
+		}
+	}
+	return "", ""
+}
+
+// listed are the names of the elements of a list.
+func listed(n *template.Node, key string) []string {
+	if n == nil {
+		return nil
+	}
+	var names []string
+	for i := range n.Len() {
+		names = append(names, n.At(i).GetString(key))
+	}
+	return names
+}
+
+// differing is how many names only one of two lists has.
+func differing(a, b []string) int {
+	n := 0
+	for _, name := range a {
+		if !slices.Contains(b, name) {
+			n++
+		}
+	}
+	for _, name := range b {
+		if !slices.Contains(a, name) {
+			n++
+		}
+	}
+	return n
 }
 
 // renamed says whether a resource's physical name changes.

@@ -62,12 +62,12 @@ func (f *follower) follow(r *template.Resource) bool {
 		return false
 	}
 	rose := false
-	take := func(path []string, n news) {
+	take := func(path []string, n news, after ...string) {
 		kind := decided(r, effect(f.c.table, r.Type, path, nil, nil), path)
 		if kind == Replaced && !n.sure {
 			kind = MayReplace
 		}
-		rose = f.raise(r, kind, strings.Join(path, ".")+" "+n.why) || rose
+		rose = f.raise(r, kind, strings.Join(path, ".")+" "+n.why, after...) || rose
 		if r.Type == typeParameter && path[0] == "Value" {
 			rose = f.publishes(nameOf(f.stack, r), n.sure) || rose
 		}
@@ -81,12 +81,12 @@ func (f *follower) follow(r *template.Resource) bool {
 					take(path, n)
 				}
 			} else if n, ok := f.resource(u.Name, "", false); ok {
-				take(path, n)
+				take(path, n, u.Name)
 			}
 		case template.UseGetAtt:
 			fixed := effect(f.c.table, r.Type, path, nil, nil) == Changed // then a doubt has nothing to decide
 			if n, ok := f.resource(u.Name, u.Attr, !fixed); ok {
-				take(path, n)
+				take(path, n, u.Name)
 			}
 		case template.UseCondition:
 			if f.condition(u.Name) {
@@ -113,8 +113,9 @@ func (f *follower) follow(r *template.Resource) bool {
 	return rose
 }
 
-// raise lets at least kind happen to a resource, and says whether that is more than before.
-func (f *follower) raise(r *template.Resource, kind Kind, why string) bool {
+// raise lets at least kind happen to a resource, with the resources named by after, and says whether that is more
+// than before.
+func (f *follower) raise(r *template.Resource, kind Kind, why string, after ...string) bool {
 	e := f.found[r.ID]
 	if e == nil {
 		e = entry(f.stack, r, "")
@@ -124,6 +125,7 @@ func (f *follower) raise(r *template.Resource, kind Kind, why string) bool {
 		return false
 	}
 	e.Kind = kind
+	e.after = append(e.after, after...)
 	if !slices.Contains(e.Why, why) {
 		e.Why = append(e.Why, why)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -101,10 +102,9 @@ func writeCell(b *bufio.Writer, stacks []Stack) {
 	alike := map[string][]*Stack{}
 	for i := range stacks {
 		s := &stacks[i]
-		lines := strings.Join(s.lines(), "\n")
-		key := lines
+		key := strings.Join(append([]string{s.Account, s.Region, s.sum()}, s.lines(false)...), "\n")
 		if s.Shard == "" {
-			key = s.Name + "\n" + lines // only shards are alike
+			key = s.Name + "\n" + key // only shards are alike
 		}
 		if alike[key] == nil {
 			order = append(order, key)
@@ -114,7 +114,7 @@ func writeCell(b *bufio.Writer, stacks []Stack) {
 	for _, key := range order {
 		group := alike[key]
 		fmt.Fprintf(b, "  %s: %s\n", heading(group), group[0].sum())
-		for _, line := range group[0].lines() {
+		for _, line := range group[0].lines(len(group) == 1) {
 			fmt.Fprintf(b, "    %s\n", line)
 		}
 	}
@@ -179,14 +179,19 @@ func (s *Stack) sum() string {
 	return strings.Join(parts, ", ")
 }
 
-// lines are what happens in a stack. What comes or goes as a whole is counted; what stays behind is named.
-func (s *Stack) lines() []string {
+// lines are what happens in a stack. What comes or goes as a whole is counted, and what is left behind told, by its
+// own name where that is wanted.
+func (s *Stack) lines(named bool) []string {
 	var lines []string
 	if s.Kind != Changed {
 		counts := map[string]int{}
 		for i := range s.Resources {
 			if e := &s.Resources[i]; e.Kept {
-				lines = append(lines, "= "+word(e.Type)+" "+cmp.Or(e.Name, e.Path, e.ID)+" is left behind")
+				what := label(e)
+				if named && e.Name != "" {
+					what = word(e.Type) + " " + e.Name
+				}
+				lines = append(lines, "= "+what+" is left behind")
 			} else {
 				counts[word(e.Type)]++
 			}
@@ -201,7 +206,7 @@ func (s *Stack) lines() []string {
 		return append(lines, s.causes()...)
 	}
 	for i := range s.Resources {
-		lines = append(lines, s.Resources[i].lines()...)
+		lines = append(lines, s.Resources[i].lines(named)...)
 	}
 	return lines
 }
@@ -220,9 +225,9 @@ func (s *Stack) causes() []string {
 	return []string{"by " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")}
 }
 
-func (e *Resource) lines() []string {
+func (e *Resource) lines(named bool) []string {
 	head := marks[e.Kind] + " " + label(e)
-	if e.Name != "" && (e.Kind == Added || e.Kind == Removed) {
+	if named && e.Name != "" && (e.Kind == Added || e.Kind == Removed) {
 		head += ", named " + e.Name
 	}
 	switch {
@@ -267,13 +272,36 @@ func (p Property) line() string {
 	case p.To == nil:
 		return p.Path + ": was " + value(p.From) + what + " (gone)"
 	}
-	return fmt.Sprintf("%s: %s → %s%s", p.Path, value(p.From), value(p.To), what)
+	from, to := value(p.From), value(p.To)
+	if from == to {
+		return fmt.Sprintf("%s: another %s%s", p.Path, to, what)
+	}
+	return fmt.Sprintf("%s: %s → %s%s", p.Path, from, to, what)
 }
 
-// value is a template's value in one short line.
+// unique is the end of a logical id by which the CDK makes it unique, or a version another one.
+var unique = regexp.MustCompile(`(?:[0-9A-F]{8})?[0-9a-f]{32,}$|[0-9A-F]{8}$`)
+
+// value is a template's value in one short line. References have no hashes: these differ between shards, and say
+// nothing to people.
 func value(n *template.Node) string {
 	if t, ok := n.Scalar(); ok {
 		return short(t)
+	}
+	if isCall(*n) {
+		var refers []string
+		template.Uses(*n, func(u template.Use) {
+			name := unique.ReplaceAllString(u.Name, "")
+			switch u.Kind {
+			case template.UseRef:
+				refers = append(refers, name)
+			case template.UseGetAtt:
+				refers = append(refers, u.Attr+" of "+name)
+			}
+		})
+		if fn := n.Key(0); len(refers) == 1 && (fn == "Ref" || fn == "Fn::GetAtt") {
+			return refers[0]
+		}
 	}
 	data, _ := n.MarshalJSON() // only strings could fail, and they do not
 	return short(string(data))

@@ -65,7 +65,7 @@ func plural(n int, word string) string {
 	switch {
 	case n == 1:
 		return "1 " + word
-	case strings.HasSuffix(word, "ss") || strings.HasSuffix(word, "s"):
+	case strings.HasSuffix(word, "s"), strings.HasSuffix(word, "x"):
 		return fmt.Sprintf("%d %ses", n, word)
 	case strings.HasSuffix(word, "y") && !strings.HasSuffix(word, "ey") && !strings.HasSuffix(word, "way"):
 		return fmt.Sprintf("%d %sies", n, word[:len(word)-1])

@@ -197,7 +197,8 @@ func (a *app) stampedAssembly(ctx context.Context, s stampedSide, settings []str
 // cdkCLI is the pinned CDK CLI, below the project's directory.
 const cdkCLI = "node_modules/.bin/cdk"
 
-// synthesise has the CDK write a fleet's cloud assembly. What the CDK says goes to standard error.
+// synthesise has the CDK write a fleet's cloud assembly. What the CDK has to complain about goes to standard error;
+// to standard output it prints but the names of the stacks.
 func (a *app) synthesise(ctx context.Context, file, out string, settings []string) error {
 	for _, needed := range []struct{ file, next string }{
 		{"cdk.json", "give the command in cellwall's own directory, which has cdk.json, or name directories with cloud assemblies"},
@@ -218,7 +219,7 @@ func (a *app) synthesise(ctx context.Context, file, out string, settings []strin
 		args = append(args, "--context", s)
 	}
 	cdk := exec.CommandContext(ctx, cdkCLI, args...)
-	cdk.Stdout, cdk.Stderr = a.err, a.err
+	cdk.Stderr = a.err
 	cdk.Cancel = func() error { return cdk.Process.Signal(os.Interrupt) } // it ends the app that it has started
 	fmt.Fprintf(a.err, "synthesising %s\n", file)
 	err = cdk.Run()
