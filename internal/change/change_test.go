@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/audit/assembly"
@@ -42,6 +43,13 @@ func TestReport(t *testing.T) {
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(r); err != nil {
 		t.Fatal(err)
+	}
+	var again Report
+	if err := json.Unmarshal(asJSON.Bytes(), &again); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(r, again, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Resource{}, Step{}), cmp.Comparer(equal)); d != "" {
+		t.Errorf("read back as JSON (-first +again):\n%s", d)
 	}
 	for name, got := range map[string]string{"report.txt": text.String(), "report.json": asJSON.String()} {
 		file := filepath.Join("testdata", name)

@@ -127,6 +127,12 @@ func (d *jsonDecoder) object(depth int) (Node, error) {
 	}
 }
 
+// UnmarshalJSON reads a node that stands inside of another value.
+func (n *Node) UnmarshalJSON(data []byte) (err error) {
+	*n, err = DecodeJSON(data)
+	return err
+}
+
 // MarshalJSON writes the node as JSON with its keys in order.
 func (n Node) MarshalJSON() ([]byte, error) { return n.appendJSON(nil) }
 
