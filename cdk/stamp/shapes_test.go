@@ -44,6 +44,7 @@ var shapes = map[string]func(*fleet.Fleet){
 		f.Shard.State.IdempotencyKeys = true
 		f.Shard.Table = &fleet.Table{MaxReads: 900, MaxWrites: 300}
 		f.Shard.Encryption = fleet.EncryptionOwn
+		f.Shard.Schedules = []fleet.Schedule{{Name: "sweep", Every: 15 * time.Minute}, {Name: "report", Every: 24 * time.Hour}}
 		f.Cells[0].Quarantine = []string{"s03", "s04"}
 		f.Deploy = fleet.Deploy{Qualifier: "orders9", PermissionsBoundary: "team-boundary", Tags: map[string]string{"team": "payments", "cost-center": "1207"}}
 		f.Routes = append([]fleet.Route{{Path: "/reports/*", Via: "lambda", Fanout: true, Timeout: 3 * time.Second},

@@ -24,6 +24,7 @@ func buildShard(st awscdk.Stack, p *plan, s shardPlan) {
 	}
 	if parts.Lambda != nil {
 		slice := newSlice(st, p, s, *parts.Lambda, key)
+		newSchedules(st, p, s, slice)
 		if parts.Queue != nil {
 			newQueue(st, s, *parts.Queue, *parts.Lambda, slice, key)
 		}
@@ -56,8 +57,11 @@ func newSlice(st awscdk.Stack, p *plan, s shardPlan, l fleet.Lambda, key awskms.
 		ReservedConcurrentExecutions: num(l.ReservedConcurrency),
 		Environment:                  variables(s.env),
 	})
-	return awslambda.NewAlias(st, str("WorkerLive"), &awslambda.AliasProps{
-		AliasName: str(names.Alias), Version: fn.CurrentVersion()})
+	live := &awslambda.AliasProps{AliasName: str(names.Alias), Version: fn.CurrentVersion()}
+	if len(p.fleet.Shard.Schedules) > 0 { // nothing else invokes it without waiting for the answer
+		live.RetryAttempts, live.MaxEventAge = num(tickAttempts), seconds(int(tickPatience.Seconds()))
+	}
+	return awslambda.NewAlias(st, str("WorkerLive"), live)
 }
 
 // batchSize is the most messages that one invocation takes. With no batch window, the slice takes

@@ -211,7 +211,7 @@ func (c *checker) collisions() {
 				continue
 			}
 			shards[s.ID] = true
-			for _, n := range names.Shard(s.ID).All(cell.Account, cell.Region) {
+			for _, n := range append(names.Shard(s.ID).All(cell.Account, cell.Region), c.rules(names.Shard(s.ID))...) {
 				if !take(n.Space, n.Name, owner{path, fmt.Sprintf("shard %s of cell %s", s.ID, cell.Name)}) {
 					break
 				}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // ingressOf sees that what stands before the router can tell who asks.
@@ -47,6 +49,18 @@ func (c *checker) schedules() {
 			c.wrong(path+".every", fmt.Sprintf("%s.every is %v", path, s.Every), "it fires at the same minutes every day", "write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h")
 		}
 	}
+}
+
+// rules are the names that a shard's schedules have, each once: what is there twice is told of already.
+func (c *checker) rules(shard names.Shard) []names.Named {
+	var all []names.Named
+	for i, s := range c.f.Shard.Schedules {
+		n := names.Named{Space: "rule", Name: shard.Schedule(s.Name)}
+		if c.known(fmt.Sprintf("shard.schedules[%d].name", i)) && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // egress sees that nobody's network gets ways out from here.

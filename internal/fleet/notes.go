@@ -23,7 +23,6 @@ var noEffectYet = map[string]string{
 	"router.ingress":                "an HTTP API stands before the router",
 	"router.stream":                 "answers are passed on whole",
 	"shard.zones":                   "instances are in every zone of the cell",
-	"shard.schedules":               "shards will be invoked so",
 	"cells[].egress":                "cells have endpoints alone",
 }
 

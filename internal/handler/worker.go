@@ -16,8 +16,8 @@ import (
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
 
-// Worker is a Lambda function that serves an http.Handler, both to the router, which invokes it with
-// HTTP API events, and to its queue, whose messages are jobs. Start it with Lambda, or as a lambda.Handler of
+// Worker is a Lambda function that serves an http.Handler: to the router, which invokes it with HTTP API events, to
+// its queue, whose messages are jobs, and to its shard's schedules, which send ticks. Start it with Lambda, or as a lambda.Handler of
 // github.com/aws/aws-lambda-go where no answer is to be a stream.
 type Worker struct {
 	service http.Handler
@@ -49,6 +49,10 @@ func NewConsumer(c shardkit.Consumption) (*Worker, error) {
 // Answer answers one event: a request that allows it with a stream, if the service flushes its answer or makes a
 // large one.
 func (w *Worker) Answer(ctx context.Context, payload []byte) (io.ReadCloser, error) {
+	if t, ok, err := shardkit.ParseTick(payload); ok {
+		answer, err := w.tick(ctx, t, err)
+		return newWhole(answer), err
+	}
 	batch, req, err := parse(payload)
 	if err != nil {
 		return nil, err
@@ -62,11 +66,26 @@ func (w *Worker) Answer(ctx context.Context, payload []byte) (io.ReadCloser, err
 
 // Invoke answers one event with no stream.
 func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	if t, ok, err := shardkit.ParseTick(payload); ok {
+		return w.tick(ctx, t, err)
+	}
 	batch, req, err := parse(payload)
 	if err != nil {
 		return nil, err
 	}
 	return w.answer(ctx, batch, req)
+}
+
+// tick does a tick, whose event was read with err. Nobody reads the answer; an error has Lambda invoke again.
+func (w *Worker) tick(ctx context.Context, t shardkit.Tick, err error) ([]byte, error) {
+	if err == nil {
+		err = w.jobs.Tick(ctx, t)
+	}
+	if err != nil {
+		w.log.Error("tick failed", "err", err)
+		return nil, err
+	}
+	return []byte("null"), nil
 }
 
 // parse reads an event, which is a batch of jobs or a request.

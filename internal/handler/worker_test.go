@@ -226,3 +226,38 @@ func TestWorkerDropsWhatIsRefusedForGood(t *testing.T) {
 		t.Errorf("%d refusals are logged:\n%s", n, &log)
 	}
 }
+
+// TestWorkerTicks: a schedule's event reaches the service as a tick, by either way, and an error is the function's, so
+// that Lambda invokes again.
+func TestWorkerTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := time.Now().UTC() // a midnight
+		var asked []string
+		status := http.StatusNoContent
+		w := NewWorker(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, strings.Join([]string{r.Method, r.URL.Path, r.Header.Get("Cellwall-Tick"), r.Header.Get("Cellwall-Shard"), r.Header.Get("Cellwall-Due")}, " "))
+			w.WriteHeader(status)
+		}), quiet())
+		time.Sleep(20 * time.Second) // a schedule fires somewhat late
+		event := fmt.Appendf(nil, `{"tick":{"name":"sweep","shard":"s01","every":900,"offset":0,"time":%q}}`, time.Now().UTC().Format(time.RFC3339))
+		answer, err := w.Answer(t.Context(), event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, _ := io.ReadAll(answer); string(body) != "null" {
+			t.Errorf("answered %q", body)
+		}
+		status = http.StatusServiceUnavailable
+		if _, err := w.Invoke(t.Context(), event); err == nil {
+			t.Error("a failed tick is no error")
+		}
+		want := "POST /cellwall/tick sweep s01 " + due.Format(time.RFC3339)
+		if diff := cmp.Diff([]string{want, want}, asked); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
+		}
+		bad := bytes.Replace(event, []byte("900"), []byte("901"), 1)
+		if _, err := w.Answer(t.Context(), bad); err == nil || len(asked) != 2 {
+			t.Errorf("no tick: %v, asked %d times", err, len(asked))
+		}
+	})
+}

@@ -23,6 +23,9 @@ type Plan struct {
 	Queue      QueuePlan       `json:"queue"`
 	Router     RouterPlan      `json:"router"`
 
+	// Schedules have each shard do something of its own; none.
+	Schedules []SchedulePlan `json:"schedules,omitempty"`
+
 	// Quarantine are the shards to which tenants are pinned that take others down; none.
 	Quarantine []string `json:"quarantine,omitempty"`
 
@@ -109,6 +112,9 @@ func NewPlan(f *fleet.Fleet, cell, worker string) (Plan, error) {
 	}
 	if q := f.Shard.Queue; q != nil {
 		p.Queue = QueuePlan{q.MaxReceive, q.Consumers, true}
+	}
+	for _, schedule := range f.Shard.Schedules {
+		p.Schedules = append(p.Schedules, SchedulePlan{schedule.Name, schedule.Every})
 	}
 	if f.Shard.HTTP != nil {
 		p.HealthPath = f.Shard.HTTP.HealthPath

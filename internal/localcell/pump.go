@@ -34,7 +34,7 @@ type pump struct {
 	log      *slog.Logger
 }
 
-// startPumps starts the pumps of every shard, and returns what ends them.
+// startPumps starts the pumps and the clocks of every shard, and returns what ends them.
 func (s *supervisor) startPumps(ctx context.Context) (end func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -47,6 +47,9 @@ func (s *supervisor) startPumps(ctx context.Context) (end func(), err error) {
 			return nil, err
 		}
 		wg.Go(func() { p.run(ctx) })
+		for _, k := range s.clocks(d, p) {
+			wg.Go(func() { k.run(ctx) })
+		}
 	}
 	return end, nil
 }

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -111,4 +112,11 @@ func (s *service) receive(w http.ResponseWriter, r *http.Request) {
 	if err := s.commit(w, r, done, shardkit.Write{Key: inbox + t.Job(), Value: text}); err != nil {
 		shardkit.Fail(w, err)
 	}
+}
+
+// tick says that a schedule is due. All state here is some tenant's, which a tick has none of: a service that has
+// something to do at night sends its tenants jobs from here (shardkit.Tick.Send).
+func (s *service) tick(_ context.Context, t shardkit.Tick) error {
+	s.log.Info("schedule is due", "schedule", t.Name, "shard", t.Shard, "due", t.Due)
+	return nil
 }

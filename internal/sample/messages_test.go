@@ -1,10 +1,14 @@
 package sample
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"cellwall.dev/cellwall/internal/routing"
@@ -74,5 +78,25 @@ func TestMessagesRefused(t *testing.T) {
 		if w := request(h, c.method, c.path, string(make([]byte, c.size)), c.headers...); w.Code != c.status {
 			t.Errorf("%s: answered %d %s, want %d", name, w.Code, w.Body, c.status)
 		}
+	}
+}
+
+// TestTick: a schedule's tick is said in the log, and a tenant's request is none.
+func TestTick(t *testing.T) {
+	var log bytes.Buffer
+	h, err := New(Config{Items: holding("acme"), Shard: "s01", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("POST", shardkit.TickPath, nil)
+	for name, value := range map[string]string{shardkit.HeaderShard: "s01", shardkit.HeaderTick: "sweep", shardkit.HeaderEvery: "900", shardkit.HeaderDue: "2026-03-01T07:15:00Z"} {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != 204 || !strings.Contains(log.String(), `msg="schedule is due" schedule=sweep shard=s01 due=2026-03-01T07:15:00.000Z`) {
+		t.Errorf("answered %d, logged %s", w.Code, log.String())
+	}
+	if got := request(h, "POST", shardkit.TickPath, "", shardkit.HeaderTick, "sweep", shardkit.HeaderEvery, "900", shardkit.HeaderDue, "2026-03-01T07:15:00Z").Code; got != 404 {
+		t.Errorf("a tenant's tick is answered %d", got)
 	}
 }

@@ -59,8 +59,10 @@ type service struct{ log *slog.Logger }
 //	GET    /inbox             the ids of the messages that came, a JSON list
 //	GET    /inbox/{id}        a message: {"from": tenant, "body": base64}
 //	POST   /poison            kills the process, where that is switched on; else 404
+//	POST   /cellwall/tick     a schedule of the fleet is due, of which the service has nothing to do but to say so in its
+//	                          log; 404 to tenants
 //
-// All but /healthz stand behind a shardkit.Guard, so that an Idempotency-Key holds for all that change
+// All but /healthz and the tick stand behind a shardkit.Guard, so that an Idempotency-Key holds for all that change
 // something.
 func New(c Config) (http.Handler, error) {
 	if c.Log == nil {
@@ -88,6 +90,7 @@ func New(c Config) (http.Handler, error) {
 	handle("POST /inbox", s.receive)
 	handle("GET /inbox", s.list(inbox))
 	handle("GET /inbox/{id}", s.get(inbox, "application/json"))
+	mux.Handle("POST "+shardkit.TickPath, guard.Ticks(s.tick))
 	if c.Poison != nil {
 		handle("POST /poison", func(http.ResponseWriter, *http.Request) { c.Poison() })
 	}

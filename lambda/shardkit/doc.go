@@ -63,6 +63,12 @@
 // after MaxDispatches it goes to the dead letters, with the reason. Tenant.Send puts a job there for any
 // tenant. Shards never call each other.
 //
+// # Ticks
+//
+// A Tick is a time at which one of the fleet's schedules is due, in this shard. It has no tenant: Guard.Ticks lets it
+// through to the service without a question to the store, and what concerns a tenant the service has made of that
+// tenant as a job (Tick.Send), which takes effect once however often the tick comes.
+//
 // # Names
 //
 // Name and CacheName name what a tenant has in a bucket, a table or a cache that tenants share.
@@ -94,6 +100,8 @@
 //  13. Bounded: no job is dispatched more than MaxDispatches times.
 //  14. InTime: a request that comes after its deadline reaches neither the store nor the service, and the
 //     context of one that is under way ends then.
+//  15. Ticked: a tick has the same name and time however often and late it comes, and sends the same jobs; no
+//     request of a tenant is one.
 //
 // A service without a store in which its shards' items could be kept cannot ask: give it a Memory that
 // holds everybody, and know that nothing is checked.

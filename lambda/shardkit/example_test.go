@@ -1,11 +1,15 @@
 package shardkit_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"cellwall.dev/cellwall/lambda/shardkit"
 )
@@ -77,4 +81,47 @@ func ExampleName() {
 	// tenants/acme/invoices/2026%2F03.pdf <nil>
 	// tenants/acme%2F..%2Fbeta/invoices/2026%2F03.pdf <nil>
 	// tenants/%C3%84rzte/invoices/2026%2F03.pdf <nil>
+}
+
+// What a schedule of the fleet named "report" has each shard do: a job for each tenant that asked for it, which takes
+// effect once though the tick comes twice.
+func ExampleGuard_Ticks() {
+	var jobs []string
+	guard, err := shardkit.NewGuard(shardkit.Config{
+		Shard: "s01", Items: shardkit.NewMemory(),
+		Dispatch: func(_ context.Context, j shardkit.Job) error { // a real shard's puts it into the dispatch queue
+			if !slices.Contains(jobs, j.ID) {
+				jobs = append(jobs, j.ID)
+				fmt.Println(j.Method, path.Dir(j.Path), "for", j.Tenant)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	report := func(ctx context.Context, t shardkit.Tick) error {
+		for _, tenant := range []string{"acme", "beta"} {
+			// Of Due, and not of the clock: the message is the same when the tick comes again.
+			if _, err := t.Send(ctx, tenant, shardkit.Message{Path: "/reports/" + t.Due.Format("2006-01-02")}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	consumer, err := shardkit.NewConsumer(shardkit.Consumption{Service: guard.Ticks(report)})
+	if err != nil {
+		panic(err)
+	}
+	due := time.Now().UTC().Truncate(24 * time.Hour)
+	for range 2 {
+		if err := consumer.Tick(context.Background(), shardkit.Tick{Name: "report", Shard: "s01", Every: 24 * time.Hour, Due: due}); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(len(jobs), "jobs")
+	// Output:
+	// POST /reports for acme
+	// POST /reports for beta
+	// 2 jobs
 }

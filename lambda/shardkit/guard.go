@@ -65,23 +65,11 @@ func NewGuard(c Config) (*Guard, error) {
 // 422 when the key was another request's, 409 with Retry-After while this process is at it.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		deadline, ok := parseDeadline(r.Header)
-		switch {
-		case !ok:
-			refuseAsker(w, http.StatusBadRequest, "the deadline could not be read; nothing was done")
-			return
-		case !deadline.IsZero() && !g.c.Now().Before(deadline):
-			refuse(w, http.StatusGatewayTimeout, "the request came after its deadline; nothing was done")
-			return
-		case !deadline.IsZero():
-			ctx, cancel := context.WithDeadline(r.Context(), deadline)
-			defer cancel()
-			r = r.WithContext(ctx)
-		}
-		if g.c.Secret != "" && !shows(r.Header, g.c.Secret) {
-			refuseAsker(w, http.StatusForbidden, "only the router may ask")
+		r, end := g.admit(w, r)
+		if r == nil {
 			return
 		}
+		defer end()
 		c, err := parseCall(r.Header)
 		if err != nil {
 			refuseAsker(w, http.StatusUnauthorized, err.Error())
@@ -106,6 +94,27 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			g.serve(next, w, r, c)
 		}
 	})
+}
+
+// admit looks at what is no matter of a tenant: deadline and secret. It returns the request, whose context ends at
+// the deadline, and what gives that up; nil when it has refused it.
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (admitted *http.Request, end func()) {
+	deadline, ok := parseDeadline(r.Header)
+	switch {
+	case !ok:
+		refuseAsker(w, http.StatusBadRequest, "the deadline could not be read; nothing was done")
+		return nil, nil
+	case !deadline.IsZero() && !g.c.Now().Before(deadline):
+		refuse(w, http.StatusGatewayTimeout, "the request came after its deadline; nothing was done")
+		return nil, nil
+	case g.c.Secret != "" && !shows(r.Header, g.c.Secret):
+		refuseAsker(w, http.StatusForbidden, "only the router may ask")
+		return nil, nil
+	case deadline.IsZero():
+		return r, func() {}
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), deadline)
+	return r.WithContext(ctx), cancel
 }
 
 // refuseAsker refuses for what a router would have said otherwise.

@@ -53,7 +53,7 @@ func (c Cell) All() []Named {
 }
 
 // All returns every name that the shard's resources bear in a cell of that account and region, but for
-// its target group's, which follows from more than the shard (TargetGroup).
+// its target group's and its schedules', which follow from more than the shard (TargetGroup, Schedule).
 func (s Shard) All(account, region string) []Named {
 	return []Named{
 		{"stack", s.Stack()},

@@ -294,6 +294,10 @@ func (s Shard) Bucket(account, region string) string {
 	return Short(s.kept(s.join(account, region)), maxBucket)
 }
 
+// Schedule is the rule of EventBridge that invokes the slice by a schedule of the fleet. At most 64 characters, as
+// EventBridge wants.
+func (s Shard) Schedule(schedule string) string { return s.join("tick", schedule) }
+
 // Key is the alias of the shard's own KMS key.
 func (s Shard) Key() string { return "alias/" + s.kept(s.join("key")) }
 

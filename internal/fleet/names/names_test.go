@@ -73,6 +73,7 @@ func TestGolden(t *testing.T) {
 		{"target group behind a group's load balancer", s.TargetGroup(80, "g01"), "orders-eu-1-s01-tg-80-g01"},
 		{"load balancer", s.LoadBalancer(), "orders-eu-1-s01-lb"},
 		{"host", s.Host(), "s01.eu-1.orders.internal"},
+		{"shard's schedule", s.Schedule("sweep"), "orders-eu-1-s01-tick-sweep"},
 		{"shard's key", s.Key(), "alias/orders-eu-1-s01-key"},
 		{"worker's log group", s.LogGroup("worker"), "/cellwall/orders/eu-1/s01/worker"},
 		{"long target group", long.TargetGroup(8080, "shared"), "abcdefghijk-lmnopqrstuv-278dfd91"},
@@ -236,6 +237,9 @@ func TestAWSLimits(t *testing.T) {
 		}
 		if name := f.FrontDoorSnapshotBucket("111111111111", "ap-southeast-2"); !rules["bucket"].MatchString(name) {
 			t.Errorf("bucket %q", name)
+		}
+		if name := c.Shard(shard).Schedule("longest-name-of1"); !rules["rule"].MatchString(name) {
+			t.Errorf("rule %q", name)
 		}
 		if name := c.GroupLoadBalancer("g25"); !rules["load balancer"].MatchString(name) {
 			t.Errorf("load balancer %q", name)
