@@ -146,7 +146,7 @@ func Compare(was, next audit.Input, opt Options) Report {
 	}
 	r.Billed = append(r.Billed, billed(a, b, r.Stacks)...)
 	for i := range r.Stacks {
-		r.Refused = append(r.Refused, refusals(&r.Stacks[i], b.stack(r.Stacks[i].key()))...)
+		r.Refused = append(r.Refused, refusals(&r.Stacks[i])...)
 	}
 	r.Refused = append(r.Refused, collisions(r.Stacks)...)
 	for _, room := range r.Concurrency {

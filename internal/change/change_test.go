@@ -249,6 +249,19 @@ func TestFollowedToOtherStacks(t *testing.T) {
 	}
 }
 
+// TestFollowedFromAParameterItself: a parameter whose text changes reaches its readers, too.
+func TestFollowedFromAParameterItself(t *testing.T) {
+	at := func(vpc string) audit.Input {
+		reader := stackOf(t, "reader", `"Group": {"Type": "AWS::EC2::SecurityGroup", "Properties": {"VpcId": {"Ref": "V"}}}`)
+		reader.Template = parse(t, `{"Parameters": {"V": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/vpc"}},
+			"Resources": {"Group": {"Type": "AWS::EC2::SecurityGroup", "Properties": {"VpcId": {"Ref": "V"}}}}}`)
+		return audit.Input{Stacks: []audit.Stack{reader, stackOf(t, "writer", `"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Name": "/vpc", "Value": "`+vpc+`"}}`)}}
+	}
+	if e := what(Compare(at("vpc-1"), at("vpc-2"), Options{}))["reader.Group"]; e == nil || e.Kind != Replaced {
+		t.Errorf("the reader's group: %+v, want it replaced", e)
+	}
+}
+
 // TestOnlyAttributes: what stands beside the properties.
 func TestOnlyAttributes(t *testing.T) {
 	r := one(t, `{"Resources": {"R": {"Type": "AWS::SQS::Queue", "DeletionPolicy": "Retain", "DependsOn": ["A", "B"]}, "A": {"Type": "AWS::SNS::Topic"}, "B": {"Type": "AWS::SNS::Topic", "DependsOn": "A"}}}`,
@@ -411,6 +424,17 @@ func TestConcurrency(t *testing.T) {
 				t.Errorf("it says %q, want %q", said, c.next1)
 			}
 		})
+	}
+}
+
+// TestConcurrencyOfReplaced: of a function that is replaced, both stand until the old one goes.
+func TestConcurrencyOfReplaced(t *testing.T) {
+	at := func(name, reserved string) audit.Input {
+		return audit.Input{Stacks: []audit.Stack{stackOf(t, "s", `"F": {"Type": "AWS::Lambda::Function", "Properties": {"FunctionName": "`+name+`", "ReservedConcurrentExecutions": `+reserved+`}}`)}}
+	}
+	r := Compare(at("f", "500"), at("g", "450"), Options{})
+	if len(r.Concurrency) != 1 || r.Concurrency[0].Steps[0].Peak != 950 || r.Concurrency[0].Fits || r.Concurrency[0].Twice {
+		t.Errorf("rooms: %+v", r.Concurrency)
 	}
 }
 

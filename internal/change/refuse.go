@@ -5,13 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/template"
 )
 
-// refusals are what must not happen to the resources of one stack. now is the stack as it is to be, nil
-// when it goes.
-func refusals(s *Stack, now *audit.Stack) []Refusal {
+// refusals are what must not happen to the resources of one stack.
+func refusals(s *Stack) []Refusal {
+	stays := s.Kind == Changed
 	var out []Refusal
 	for i := range s.Resources {
 		e := &s.Resources[i]
@@ -31,7 +30,7 @@ func refusals(s *Stack, now *audit.Stack) []Refusal {
 		case e.Stateful && e.Kind == MayReplace:
 			refuse("may replace "+label(e), "it keeps data: "+reasons(e), "see what a change set of stack "+s.Name+" says before anything is deployed")
 		}
-		if now == nil || e.Kind == Added || e.Kind == Removed {
+		if !stays || e.Kind == Added || e.Kind == Removed {
 			continue
 		}
 		if what, why := oneAtATime(e); what != "" {
@@ -40,9 +39,8 @@ func refusals(s *Stack, now *audit.Stack) []Refusal {
 		if e.Kind != Replaced {
 			continue
 		}
-		r := find(&now.Template, e.ID)
 		switch {
-		case strings.HasPrefix(strings.Join(e.Why, "\n"), "it was AWS::") && r.Type != typeVersion:
+		case len(e.Why) > 0 && strings.HasPrefix(e.Why[0], "it was "):
 			refuse("makes "+e.ID+" a resource of another type", "CloudFormation refuses that", "give it another logical id")
 		case e.Name != "" && !renamed(e):
 			refuse("replaces "+label(e)+" under the name that it has", "CloudFormation makes the new one before the old one goes, and the name is taken: "+reasons(e),
