@@ -21,7 +21,7 @@ func buildCore(core awscdk.Stack, p *plan) {
 		store := newTable(core, "Store", p.names.Store(), nil, nil)
 		awscdk.Tags_Of(store).Add(str(names.TagRole), str("cell-store"), nil)
 	}
-	key, snapshots := newPlacementKey(core, p), newSnapshots(core, p)
+	key, snapshots := newPlacementKey(core, p), newSnapshots(core, p.snapshotPlace())
 	keeper := newKeeper(core, p, key, snapshots)
 	router := newRouter(core, p, n, key, snapshots)
 	newVerdicts(core, p, keeper)

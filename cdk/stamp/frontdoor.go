@@ -44,10 +44,21 @@ func newFrontDoorRoles(global awscdk.Stack, f *fleet.Fleet) {
 			routers = append(routers, routerAliasARN(f, c))
 		}
 		role.AddToPolicy(allow([]string{"lambda:InvokeFunction"}, routers...))
+		frontDoorSnapshots(f, region).object(role, "s3:GetObject")
 	}
 }
 
-// newFrontDoors is a stack for each region's front door: an API and the function behind it, outside of any cell.
+// frontDoorSnapshots is where a region's front door has its snapshot.
+func frontDoorSnapshots(f *fleet.Fleet, region string) snapshotPlace {
+	return snapshotPlace{
+		service: f.Service, cell: names.Global, about: "the front door of " + f.Service + " in " + region, region: region,
+		bucket: f.Names().FrontDoorSnapshotBucket(f.Directory.Account, region),
+		key:    f.Names().FrontDoorSnapshotKey(), mac: f.Names().FrontDoorSnapshotMAC(),
+	}
+}
+
+// newFrontDoors is a stack for each region's front door: an API and the function behind it, and what keeps the
+// snapshot that it starts from, outside of any cell.
 func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 	f := in.Fleet
 	for _, region := range f.FrontDoors() {
@@ -58,6 +69,9 @@ func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 		if err != nil {
 			return err
 		}
+		s := newSnapshots(st, frontDoorSnapshots(f, region))
+		s.openedBy(frontDoorRoleARN(f, region))
+		newFrontDoorKeeper(st, in, region, s)
 		role := awsiam.Role_FromRoleArn(st, str("Role"), str(frontDoorRoleARN(f, region)), &awsiam.FromRoleArnOptions{Mutable: no})
 		fn := awslambda.NewFunction(st, str("FrontDoor"), &awslambda.FunctionProps{
 			FunctionName:                 str(f.Names().FrontDoor()),
@@ -75,24 +89,70 @@ func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 		})
 		live := awslambda.NewAlias(st, str("Live"), &awslambda.AliasProps{AliasName: str(names.Alias), Version: fn.CurrentVersion()})
 		newAPI(st, api{name: f.Names().FrontDoorAPI(), about: "Ingress of " + f.Service, auth: f.Auth, function: live})
+		createStateLast(st)
 	}
 	return nil
+}
+
+// directoryFormat is the partition of the directory's table in which it says of which format it is.
+const directoryFormat = "META"
+
+// newFrontDoorKeeper writes the front door's snapshot. It lists the tenants of all cells by the directory's index in
+// its own region, and reads nothing else there but of which format the directory is.
+func newFrontDoorKeeper(st awscdk.Stack, in Input, region string, s snapshots) {
+	f := in.Fleet
+	logs := newLogGroup(st, "KeeperLogs", f.Names().LogGroup("keeper"))
+	role := awsiam.NewRole(st, str("KeeperRole"), &awsiam.RoleProps{
+		RoleName:    str(f.Names().FrontDoorKeeperRole(region)),
+		AssumedBy:   awsiam.NewServicePrincipal(str("lambda.amazonaws.com"), nil),
+		Description: str("Keeper of " + s.place.about),
+	})
+	logs.GrantWrite(role)
+	table := directoryARN(f, region)
+	role.AddToPolicy(allow([]string{"dynamodb:Query"}, cellIndex(table)))
+	role.AddToPolicy(inPartitions(allow([]string{"dynamodb:GetItem"}, table), directoryFormat))
+	s.writtenBy(role)
+	newKeeperFunction(st, keeperFunction{
+		name: f.Names().FrontDoorKeeper(), about: s.place.about, folder: in.Keeper, arch: in.Arch, keeper: f.Keeper,
+		role: role, logs: logs, env: frontDoorKeeperEnvironment(f, region),
+		schedule: f.Names().FrontDoorKeeperSchedule(), scheduleARN: arn("events", region, f.Directory.Account, "rule/"+f.Names().FrontDoorKeeperSchedule()),
+	})
+}
+
+// frontDoorKeeperEnvironment is what a front door's keeper is told. lambda/keeper reads exactly these.
+func frontDoorKeeperEnvironment(f *fleet.Fleet, region string) map[string]string {
+	env := map[string]string{
+		"CELLWALL_SERVICE":          f.Service,
+		"CELLWALL_CELLS":            frontDoorCells(f),
+		"CELLWALL_DIRECTORY":        directoryARN(f, region),
+		"CELLWALL_DIRECTORY_REGION": region,
+		"CELLWALL_SNAPSHOT_BUCKET":  f.Names().FrontDoorSnapshotBucket(f.Directory.Account, region),
+	}
+	if f.Auth.Source == fleet.AuthVerify { // else the API verifies, and nobody waits for the issuer's keys
+		env["CELLWALL_ISSUER"] = f.Auth.Issuer
+	}
+	return env
+}
+
+// frontDoorCells is where the cells are.
+func frontDoorCells(f *fleet.Fleet) string {
+	cells := map[string]string{}
+	for _, c := range f.Cells {
+		cells[c.Name] = c.Region + "/" + c.Account
+	}
+	text, err := json.Marshal(cells) // in sorted order
+	if err != nil {
+		panic(err) // unreachable: strings do encode
+	}
+	return string(text)
 }
 
 // frontDoorEnvironment is what a front door is told. lambda/frontdoor reads exactly these.
 func frontDoorEnvironment(in Input, region string) (map[string]string, error) {
 	f := in.Fleet
-	cells := map[string]string{}
-	for _, c := range f.Cells {
-		cells[c.Name] = c.Region + "/" + c.Account
-	}
 	auth, err := authText(f, nil)
 	if err != nil {
 		return nil, err
-	}
-	text, err := json.Marshal(cells) // in sorted order
-	if err != nil {
-		return nil, fmt.Errorf("CELLWALL_CELLS cannot be written: %w", err)
 	}
 	env := map[string]string{
 		"CELLWALL_SERVICE":               f.Service,
@@ -101,7 +161,8 @@ func frontDoorEnvironment(in Input, region string) (map[string]string, error) {
 		"CELLWALL_DIRECTORY":             directoryARN(f, region),
 		"CELLWALL_DIRECTORY_REGION":      region,
 		"CELLWALL_DIRECTORY_HOME_REGION": f.Directory.Region,
-		"CELLWALL_CELLS":                 string(text),
+		"CELLWALL_CELLS":                 frontDoorCells(f),
+		"CELLWALL_SNAPSHOT_BUCKET":       f.Names().FrontDoorSnapshotBucket(f.Directory.Account, region),
 	}
 	if region != f.Directory.Region {
 		env["CELLWALL_DIRECTORY_HOME"] = directoryARN(f, f.Directory.Region)

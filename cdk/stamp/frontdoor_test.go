@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,19 +31,19 @@ func TestFrontDoors(t *testing.T) {
 				t.Errorf("the stack is %s", got)
 			}
 			role := "arn:aws:iam::111111111111:role/orders-global-frontdoor-role-" + region
-			fn := s.one(t, "AWS::Lambda::Function")
+			fn := s.named(t, "AWS::Lambda::Function", "FunctionName", "orders-global-frontdoor")
 			for property, want := range map[string]any{"FunctionName": "orders-global-frontdoor", "Runtime": "provided.al2023", "Handler": "bootstrap", "MemorySize": 256.0,
 				"ReservedConcurrentExecutions": 50.0, "Timeout": 29.0, "Architectures": []any{"arm64"}, "VpcConfig": nil, "Role": role} {
 				if d := cmp.Diff(want, fn.at(property)); d != "" {
 					t.Errorf("%s (-want +got):\n%s", property, d)
 				}
 			}
-			if logs := s.one(t, "AWS::Logs::LogGroup"); logs.at("LogGroupName") != "/cellwall/orders/global/frontdoor" || logs.at("RetentionInDays") != 30.0 {
+			if logs := s.named(t, "AWS::Logs::LogGroup", "LogGroupName", "/cellwall/orders/global/frontdoor"); logs.at("RetentionInDays") != 30.0 {
 				t.Errorf("logs are %s", text(logs.Properties))
 			}
 			checkIngress(t, s, "orders-global-frontdoor", "JWT", "Live848578DF")
-			if n := len(s.of("AWS::IAM::Role")) + len(s.of("AWS::IAM::Policy")); n > 0 {
-				t.Errorf("%d roles and policies: those of the global stack are wanted alone", n)
+			if roles := s.of("AWS::IAM::Role"); len(roles) != 1 || roles[0].at("RoleName") != "orders-global-keeper-role-"+region {
+				t.Errorf("%d roles: that of the front door is in the global stack, and the keeper's is wanted alone", len(roles))
 			}
 			got, err := routerenv.ParseFrontDoor(s.environment(t, "orders-global-frontdoor"))
 			if err != nil {
@@ -51,7 +52,8 @@ func TestFrontDoors(t *testing.T) {
 			want := routerenv.FrontDoor{Service: "orders", Role: role,
 				Auth:      routerenv.Auth{Source: "jwt", Issuer: "https://login.example.com/", Audience: "orders", Claim: "tenant_id"},
 				Directory: "arn:aws:dynamodb:" + region + ":111111111111:table/orders-directory", DirectoryRegion: region, HomeRegion: "eu-west-1", Home: table,
-				Cells: map[string]string{"eu-canary": "eu-west-1/111111111111", "us-1": "us-east-1/222222222222"}}
+				Snapshots: "orders-global-0snap-111111111111-" + region,
+				Cells:     map[string]string{"eu-canary": "eu-west-1/111111111111", "us-1": "us-east-1/222222222222"}}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("environment (-fleet +front door):\n%s", d)
 			}
@@ -65,6 +67,8 @@ func TestFrontDoors(t *testing.T) {
 				{Effect: "Allow", Action: []string{"dynamodb:GetItem"}, Resource: tables},
 				{Effect: "Allow", Action: []string{"lambda:InvokeFunction"}, Resource: []string{
 					"arn:aws:lambda:eu-west-1:111111111111:function:orders-eu-canary-router:live", "arn:aws:lambda:us-east-1:222222222222:function:orders-us-1-router:live"}},
+				{Effect: "Allow", Action: []string{"s3:GetObject"}, Resource: []string{"arn:aws:s3:::" + got.Snapshots + "/snapshot"}},
+				{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{"arn:aws:s3:::" + got.Snapshots}},
 			}
 			if d := cmp.Diff(permissions, a["global"].permissions(t, "orders-global-frontdoor-role-"+region)); d != "" {
 				t.Errorf("permissions (-want +got):\n%s", d)
@@ -102,6 +106,74 @@ func TestFrontDoors(t *testing.T) {
 			t.Errorf("the front door of %s waits for %v", region, got)
 		}
 	}
+}
+
+// TestFrontDoorSnapshot: a front door's keeper lists the cells' tenants in its own region and writes its one object;
+// the front door opens that, and nobody else does.
+func TestFrontDoorSnapshot(t *testing.T) {
+	a := synth(t, sample(t, doors, func(f *fleet.Fleet) {
+		f.Auth.Source, f.Auth.Algorithms = fleet.AuthVerify, []string{"RS256"}
+		f.Keeper = fleet.Keeper{Every: 5 * time.Minute, Memory: 1024}
+	}))
+	const of = `{"StringEquals":{"kms:EncryptionContext:cell":"global","kms:EncryptionContext:purpose":"snapshot","kms:EncryptionContext:service":"orders"}}`
+	for _, region := range []string{"eu-west-1", "us-east-1"} {
+		s := a["frontdoor-"+region]
+		bucket, table := "arn:aws:s3:::orders-global-0snap-111111111111-"+region, "arn:aws:dynamodb:"+region+":111111111111:table/orders-directory"
+		want := []statement{
+			{Effect: "Allow", Action: []string{"logs:CreateLogStream", "logs:PutLogEvents"}, Resource: []string{`{"Fn::GetAtt":["KeeperLogs1C85E533","Arn"]}`}},
+			{Effect: "Allow", Action: []string{"dynamodb:Query"}, Resource: []string{table + "/index/first"}},
+			{Effect: "Allow", Action: []string{"dynamodb:GetItem"}, Resource: []string{table}, Condition: `{"ForAllValues:StringEquals":{"dynamodb:LeadingKeys":["META"]}}`},
+			{Effect: "Allow", Action: []string{"s3:GetObject", "s3:PutObject"}, Resource: []string{bucket + "/snapshot"}},
+			{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{bucket}},
+			{Effect: "Allow", Action: []string{"kms:Decrypt", "kms:GenerateDataKey"}, Resource: []string{`{"Fn::GetAtt":["SnapshotKeyD4D086C1","Arn"]}`}, Condition: of},
+			{Effect: "Allow", Action: []string{"kms:GenerateMac"}, Resource: []string{`{"Fn::GetAtt":["SnapshotMAC39ABE3E9","Arn"]}`}},
+		}
+		if d := cmp.Diff(want, s.permissions(t, "orders-global-keeper-role-"+region)); d != "" {
+			t.Errorf("the keeper's permissions (-want +got):\n%s", d)
+		}
+		door := `{"AWS":"arn:aws:iam::111111111111:role/orders-global-frontdoor-role-` + region + `"}`
+		for alias, policy := range map[string]string{
+			"alias/orders-global-snapshot":     `{"Action":"kms:Decrypt","Condition":` + of + `,"Effect":"Allow","Principal":` + door + `,"Resource":"*"}`,
+			"alias/orders-global-snapshot-mac": `{"Action":"kms:VerifyMac","Effect":"Allow","Principal":` + door + `,"Resource":"*"}`,
+		} {
+			id, _ := s.named(t, "AWS::KMS::Alias", "AliasName", alias).at("TargetKeyId", "Fn::GetAtt", 0).(string)
+			key := s.Template.Resources[id]
+			if got := text(key.at("KeyPolicy", "Statement")); got != `[{"Action":"kms:*","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111111111111:root"},"Resource":"*"},`+policy+`]` {
+				t.Errorf("%s: its policy is %s", alias, got)
+			}
+			if key.at("KeySpec") != nil && key.at("KeySpec") != "HMAC_256" || (key.at("KeySpec") == "HMAC_256") != strings.HasSuffix(alias, "-mac") {
+				t.Errorf("%s is %s", alias, text(key.Properties))
+			}
+		}
+		if b := s.one(t, "AWS::S3::Bucket"); b.at("BucketName") != "orders-global-0snap-111111111111-"+region || b.DeletionPolicy != "RetainExceptOnCreate" || text(b.at("VersioningConfiguration")) != `{"Status":"Enabled"}` {
+			t.Errorf("the bucket is %s, and %s", text(b.Properties), b.DeletionPolicy)
+		}
+		fn := s.named(t, "AWS::Lambda::Function", "FunctionName", "orders-global-keeper")
+		for property, want := range map[string]any{"MemorySize": 1024.0, "ReservedConcurrentExecutions": 1.0, "Timeout": 300.0, "Architectures": []any{"arm64"}, "VpcConfig": nil} {
+			if d := cmp.Diff(want, fn.at(property)); d != "" {
+				t.Errorf("%s (-want +got):\n%s", property, d)
+			}
+		}
+		if rule := s.one(t, "AWS::Events::Rule"); rule.at("Name") != "orders-global-keeper" || rule.at("ScheduleExpression") != "rate(5 minutes)" || !slices.ContainsFunc(rule.DependsOn, func(id string) bool { return s.Template.Resources[id].Type == "AWS::S3::Bucket" }) {
+			t.Errorf("the schedule is %s and waits for %v", text(rule.Properties), rule.DependsOn)
+		}
+		if got := s.named(t, "AWS::Lambda::Permission", "Principal", "events.amazonaws.com").at("SourceArn"); got != "arn:aws:events:"+region+":111111111111:rule/orders-global-keeper" {
+			t.Errorf("it is invoked by %v", got)
+		}
+		got, err := routerenv.ParseFrontDoorKeeper(s.environment(t, "orders-global-keeper"))
+		if d := cmp.Diff(routerenv.FrontDoorKeeper{
+			Service: "orders", Cells: map[string]string{"eu-canary": "eu-west-1/111111111111", "us-1": "us-east-1/222222222222"},
+			Directory: table, DirectoryRegion: region, Snapshots: "orders-global-0snap-111111111111-" + region, Issuer: "https://login.example.com/",
+		}, got); d != "" || err != nil {
+			t.Errorf("environment, %v (-fleet +keeper):\n%s", err, d)
+		}
+	}
+	// Where the API verifies, the issuer is nobody's to ask.
+	jwt := frontDoorKeeperEnvironment(sample(t, doors), "eu-west-1")
+	if _, asks := jwt["CELLWALL_ISSUER"]; asks || !routerenv.OfFrontDoor(func(name string) string { return jwt[name] }) {
+		t.Errorf("with an API that verifies, the keeper is told %v", jwt)
+	}
+	checkAudit(t, a, nil)
 }
 
 // TestNoFrontDoors: a fleet without has nothing of them, and neither has a cell that is synthesised alone.

@@ -25,46 +25,67 @@ func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snaps
 	role := keeperRole(core, p, logs)
 	key.GrantRead(role, nil)
 	s.writtenBy(role)
-	fn := awslambda.NewFunction(core, str("Keeper"), &awslambda.FunctionProps{
-		FunctionName:                 str(p.names.Keeper()),
-		Description:                  str("Writes the snapshot of cell " + p.cell.Name + " of " + p.fleet.Service),
+	return newKeeperFunction(core, keeperFunction{
+		name: p.names.Keeper(), about: p.snapshotPlace().about, folder: p.keeperDir, arch: p.arch, keeper: p.fleet.Keeper,
+		role: role, logs: logs, env: p.keeperEnvironment(),
+		schedule: p.names.KeeperSchedule(), scheduleARN: p.arn("events", "rule/"+p.names.KeeperSchedule()),
+	})
+}
+
+// keeperFunction is what is different from keeper to keeper: a cell's, or a front door's.
+type keeperFunction struct {
+	name, about           string
+	folder                string
+	arch                  Arch
+	keeper                fleet.Keeper
+	role                  awsiam.Role
+	logs                  awslogs.LogGroup
+	env                   map[string]string
+	schedule, scheduleARN string
+}
+
+// newKeeperFunction is a keeper with its schedule, by its alias.
+func newKeeperFunction(st awscdk.Stack, k keeperFunction) awslambda.Alias {
+	fn := awslambda.NewFunction(st, str("Keeper"), &awslambda.FunctionProps{
+		FunctionName:                 str(k.name),
+		Description:                  str("Writes the snapshot of " + k.about),
 		Runtime:                      awslambda.Runtime_PROVIDED_AL2023(),
-		Architecture:                 architecture(p.arch),
+		Architecture:                 architecture(k.arch),
 		Handler:                      str("bootstrap"),
-		Code:                         awslambda.Code_FromAsset(str(p.keeperDir), nil),
-		Role:                         role,
-		LogGroup:                     logs,
-		MemorySize:                   num(p.fleet.Keeper.Memory),
+		Code:                         awslambda.Code_FromAsset(str(k.folder), nil),
+		Role:                         k.role,
+		LogGroup:                     k.logs,
+		MemorySize:                   num(k.keeper.Memory),
 		Timeout:                      seconds(keeperTimeout),
 		ReservedConcurrentExecutions: num(fleet.KeeperConcurrency),
-		Environment:                  variables(p.keeperEnvironment()),
+		Environment:                  variables(k.env),
 	})
 	// Of the alias, by which it is invoked: what the function says of itself holds for $LATEST alone.
-	live := awslambda.NewAlias(core, str("KeeperLive"), &awslambda.AliasProps{
+	live := awslambda.NewAlias(st, str("KeeperLive"), &awslambda.AliasProps{
 		AliasName: str(names.Alias), Version: fn.CurrentVersion(), RetryAttempts: num(0), MaxEventAge: seconds(keeperPatience)})
-	newKeeperSchedule(core, p, live)
+	newKeeperSchedule(st, k, live)
 	return live
 }
 
 // keeperPatience is how many seconds a run that is due may wait. After that the next one is.
 const keeperPatience = 60
 
-// newKeeperSchedule has the keeper write. The rule is of the bare CloudFormation type: the permission knows it by
+// newKeeperSchedule has a keeper write. The rule is of the bare CloudFormation type: the permission knows it by
 // its derived ARN instead of by reference, so that createStateLast can have it wait for the bucket. A rate counts
 // from the rule's creation, so that a first deployment is through, or failed, before anything lies in the bucket
 // that would keep CloudFormation from taking it back.
-func newKeeperSchedule(core awscdk.Stack, p *plan, keeper awslambda.Alias) {
-	awsevents.NewCfnRule(core, str("KeeperSchedule"), &awsevents.CfnRuleProps{
-		Name:               str(p.names.KeeperSchedule()),
-		Description:        str("Snapshots of cell " + p.cell.Name + " of " + p.fleet.Service),
-		ScheduleExpression: awsevents.Schedule_Rate(seconds(int(p.fleet.Keeper.Every.Seconds()))).ExpressionString(),
+func newKeeperSchedule(st awscdk.Stack, k keeperFunction, live awslambda.Alias) {
+	awsevents.NewCfnRule(st, str("KeeperSchedule"), &awsevents.CfnRuleProps{
+		Name:               str(k.schedule),
+		Description:        str("Snapshots of " + k.about),
+		ScheduleExpression: awsevents.Schedule_Rate(seconds(int(k.keeper.Every.Seconds()))).ExpressionString(),
 		Targets: list(&awsevents.CfnRule_TargetProperty{
-			Id: str("keeper"), Arn: keeper.FunctionArn(), Input: str("{}"),
+			Id: str("keeper"), Arn: live.FunctionArn(), Input: str("{}"),
 			RetryPolicy: &awsevents.CfnRule_RetryPolicyProperty{MaximumRetryAttempts: num(0), MaximumEventAgeInSeconds: num(keeperPatience)}}),
 	})
-	awslambda.NewCfnPermission(core, str("KeeperScheduled"), &awslambda.CfnPermissionProps{
-		FunctionName: keeper.FunctionArn(), Action: str("lambda:InvokeFunction"), Principal: str("events.amazonaws.com"),
-		SourceArn: str(p.arn("events", "rule/"+p.names.KeeperSchedule()))})
+	awslambda.NewCfnPermission(st, str("KeeperScheduled"), &awslambda.CfnPermissionProps{
+		FunctionName: live.FunctionArn(), Action: str("lambda:InvokeFunction"), Principal: str("events.amazonaws.com"),
+		SourceArn: str(k.scheduleARN)})
 }
 
 // keeperRole may read what a snapshot holds: the cell's entries by the directory's index, its topologies and

@@ -9,53 +9,91 @@ import (
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
-// snapshots is where the cell's keeper writes the snapshot that its routers serve from while what they ask is
-// down, and the two keys by which it is sealed: the keeper alone can sign, and whoever only writes to the bucket
-// makes nothing that a router would take.
+// snapshots is where a keeper writes the snapshot that a cell's routers, or a front door, serve from while what they
+// ask is down, and the two keys by which it is sealed: the keeper alone can sign, and whoever only writes to the
+// bucket makes nothing that a router would take.
 type snapshots struct {
-	p        *plan
+	place    snapshotPlace
 	key, mac awskms.Key
+}
+
+// snapshotPlace says whose snapshots they are, and what their parts are called.
+type snapshotPlace struct {
+	service, cell    string // as the encryption context has them
+	about            string
+	region           string
+	bucket, key, mac string // names
+}
+
+// snapshotPlace is the cell's.
+func (p *plan) snapshotPlace() snapshotPlace {
+	return snapshotPlace{
+		service: p.fleet.Service, cell: p.cell.Name, about: "cell " + p.cell.Name + " of " + p.fleet.Service, region: p.cell.Region,
+		bucket: p.names.SnapshotBucket(p.cell.Account, p.cell.Region), key: p.names.SnapshotKey(), mac: p.names.SnapshotMAC(),
+	}
 }
 
 // oldSnapshots is for how many days an overwritten snapshot stays, to see what routers went by.
 const oldSnapshots = 7
 
-func newSnapshots(core awscdk.Stack, p *plan) snapshots {
-	key := awskms.NewKey(core, str("SnapshotKey"), &awskms.KeyProps{
-		Alias: str(p.names.SnapshotKey()), Description: str("Encrypts the snapshot of cell " + p.cell.Name + " of " + p.fleet.Service),
+func newSnapshots(st awscdk.Stack, place snapshotPlace) snapshots {
+	key := awskms.NewKey(st, str("SnapshotKey"), &awskms.KeyProps{
+		Alias: str(place.key), Description: str("Encrypts the snapshot of " + place.about),
 		EnableKeyRotation: yes, PendingWindow: days(7), RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	mac := awskms.NewKey(core, str("SnapshotMAC"), &awskms.KeyProps{
-		Alias: str(p.names.SnapshotMAC()), Description: str("Signs the snapshot of cell " + p.cell.Name + " of " + p.fleet.Service),
+	mac := awskms.NewKey(st, str("SnapshotMAC"), &awskms.KeyProps{
+		Alias: str(place.mac), Description: str("Signs the snapshot of " + place.about),
 		KeySpec: awskms.KeySpec_HMAC_256, KeyUsage: awskms.KeyUsage_GENERATE_VERIFY_MAC,
 		PendingWindow: days(7), RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	newBucket(core, "Snapshots", p.names.SnapshotBucket(p.cell.Account, p.cell.Region), nil, &awss3.LifecycleRule{
+	newBucket(st, "Snapshots", place.bucket, nil, &awss3.LifecycleRule{
 		Id: str("old-snapshots"), NoncurrentVersionExpiration: days(oldSnapshots)})
-	return snapshots{p, key, mac}
+	return snapshots{place, key, mac}
 }
 
-// readBy lets a role open the snapshot. Listing tells it from one that is not there, which S3 otherwise calls
-// forbidden.
+// What a reader and the writer do with the two keys.
+var (
+	opens, verifies = []string{"kms:Decrypt"}, []string{"kms:VerifyMac"}
+	seals, signs    = []string{"kms:Decrypt", "kms:GenerateDataKey"}, []string{"kms:GenerateMac"}
+)
+
+// readBy lets a role open the snapshot.
 func (s snapshots) readBy(role awsiam.Role) {
-	s.reach(role, []string{"s3:GetObject"}, []string{"kms:Decrypt"}, []string{"kms:VerifyMac"})
+	s.place.object(role, "s3:GetObject")
+	role.AddToPolicy(s.place.only(allow(opens, *s.key.KeyArn())))
+	role.AddToPolicy(allow(verifies, *s.mac.KeyArn()))
 }
 
 // writtenBy lets a role write it, and read the last one.
 func (s snapshots) writtenBy(role awsiam.Role) {
-	s.reach(role, []string{"s3:GetObject", "s3:PutObject"}, []string{"kms:Decrypt", "kms:GenerateDataKey"}, []string{"kms:GenerateMac"})
+	s.place.object(role, "s3:GetObject", "s3:PutObject")
+	role.AddToPolicy(s.place.only(allow(seals, *s.key.KeyArn())))
+	role.AddToPolicy(allow(signs, *s.mac.KeyArn()))
 }
 
-func (s snapshots) reach(role awsiam.Role, object, key, mac []string) {
+// openedBy lets a role of another stack, which cannot name the keys, use them as a reader does.
+func (s snapshots) openedBy(role string) {
+	may := func(actions []string) awsiam.PolicyStatement {
+		return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Principals: &[]awsiam.IPrincipal{awsiam.NewArnPrincipal(str(role))}, Actions: strs(actions...), Resources: strs("*")}) // of the key itself
+	}
+	s.key.AddToResourcePolicy(s.place.only(may(opens)), no)
+	s.mac.AddToResourcePolicy(may(verifies), no)
+}
+
+// object lets a role do this to the snapshot. Listing tells it from one that is not there, which S3 otherwise calls
+// forbidden.
+func (place snapshotPlace) object(role awsiam.Role, actions ...string) {
 	// By its derived name: the bucket is created last, after the functions.
-	bucket := "arn:" + partition(s.p.cell.Region) + ":s3:::" + s.p.names.SnapshotBucket(s.p.cell.Account, s.p.cell.Region)
-	role.AddToPolicy(allow(object, bucket+"/"+names.SnapshotObject))
+	bucket := "arn:" + partition(place.region) + ":s3:::" + place.bucket
+	role.AddToPolicy(allow(actions, bucket+"/"+names.SnapshotObject))
 	role.AddToPolicy(allow([]string{"s3:ListBucket"}, bucket))
-	// As internal/adapter/kmsseal states it: a data key of another cell, or made for something else, opens nothing.
-	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Actions: strs(key...), Resources: strs(*s.key.KeyArn()),
-		Conditions: &map[string]any{"StringEquals": map[string]any{
-			"kms:EncryptionContext:service": s.p.fleet.Service, "kms:EncryptionContext:cell": s.p.cell.Name, "kms:EncryptionContext:purpose": names.SnapshotPurpose}},
-	}))
-	role.AddToPolicy(allow(mac, *s.mac.KeyArn()))
+}
+
+// only narrows a statement to data keys of these snapshots, as internal/adapter/kmsseal states it: one of another
+// cell, or made for something else, opens nothing.
+func (place snapshotPlace) only(s awsiam.PolicyStatement) awsiam.PolicyStatement {
+	s.AddCondition(str("StringEquals"), map[string]any{
+		"kms:EncryptionContext:service": place.service, "kms:EncryptionContext:cell": place.cell, "kms:EncryptionContext:purpose": names.SnapshotPurpose})
+	return s
 }
