@@ -30,7 +30,7 @@ var explained = []struct{ finding, reason string }{
 		"instances come and go with the load, which is nothing to tell anybody; what does not come up is told by the alarm on unhealthy targets"},
 	{`/[^/]+/core/Vpc/Resource VPC7`,
 		"flow logs are the account's to decide and to pay, and need no change of this stack; security groups name who may reach whom"},
-	{`/[^/]+/(core/Snapshots|shard-[^/]+/Bucket)/Resource S1`,
+	{`/([^/]+/core/Snapshots|frontdoor-[^/]+/Snapshots|[^/]+/shard-[^/]+/Bucket)/Resource S1`,
 		"one log bucket for all shards would be one more thing that they share; who reads objects is CloudTrail's data events to say"},
 	{`/[^/]+/core/PlacementKey/Resource SMG4`,
 		"another key moves every tenant: it is rotated by a topology migration, and never on a schedule"},
