@@ -11,7 +11,7 @@
 //	                                 └─▶ gate       before a worker that is broken on purpose
 //
 // Several cells have each its own workers, keeper, router and placement key, one directory, store and issuer,
-// and a front door, which sends each tenant to its cell.
+// and a front door, which sends each tenant to its cell and has a keeper of its own (global/keeper).
 //
 // The supervisor restarts what dies. When the supervisor itself dies, in whatever way, the pipe to the
 // guard closes and the guard kills the group, so that no process outlives its cell. Addresses of the

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"cellwall.dev/cellwall/internal/adapter/httpdir"
@@ -18,6 +19,7 @@ import (
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/routing"
 	"cellwall.dev/cellwall/internal/routing/limit"
+	"cellwall.dev/cellwall/internal/snapshot"
 )
 
 // headerFrontDoor carries the secret by which a cell knows the front door.
@@ -57,16 +59,25 @@ func RunFrontDoor(ctx context.Context, d Dir) error {
 	if err != nil {
 		return err
 	}
-	entries, err := dircache.New(dircache.Config{Directory: directory.Later(home), TTL: entryTTL, Negative: strangerTTL})
+	held := snapshot.NewHolder(snapshot.Fleet)
+	entries, err := dircache.New(dircache.Config{Directory: directory.Later(home), Base: held, TTL: entryTTL, Negative: strangerTTL})
 	if err != nil {
 		return err
 	}
-	tokens, err := tokenverify.New(tokenverify.Config{Issuer: s.Issuer, Audience: s.Audience, Claim: s.Claim})
+	tokens, err := tokenverify.New(tokenverify.Config{Issuer: s.Issuer, Audience: s.Audience, Claim: s.Claim, Fallback: held.IssuerKeys})
 	if err != nil {
 		return err
 	}
-	f, err := newFrontDoor(s, entries, tokens, inFlight, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	f, err := newFrontDoor(s, entries, tokens, inFlight, log)
 	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	if err := d.frontSnapshot().follow(ctx, held, log, &beside, func() {}); err != nil {
 		return err
 	}
 	mux := http.NewServeMux()

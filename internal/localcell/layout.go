@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/snapshot"
 )
 
 // Layout is what a supervisor runs: cells with one directory and one issuer, and whether a front door
@@ -129,7 +130,7 @@ var cellName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 func (l Layout) processes() []string {
 	all := []string{nameSupervisor, nameGuard, nameDirectory, nameStore, nameIssuer}
 	if l.FrontDoor {
-		all = append(all, nameFrontDoor)
+		all = append(all, nameFrontDoor, nameFrontKeeper)
 	}
 	for _, p := range l.Cells {
 		if !cellName.MatchString(p.Cell) {
@@ -145,9 +146,12 @@ func (l Layout) processes() []string {
 }
 
 // files are the names of the files that cells keep which ever ran in the state directory, alone or beside
-// others.
+// others, and the front door of these.
 func (l Layout) files() []string {
 	all := slices.Clone(cellFiles)
+	for _, name := range []string{fileSnapshot, fileSnapshotKeys, fileSnapshot + ".lock"} {
+		all = append(all, snapshot.Fleet+"."+name)
+	}
 	for _, cell := range slices.Sorted(maps.Keys(l.KeyFiles)) {
 		if !cellName.MatchString(cell) {
 			continue
@@ -165,5 +169,6 @@ func (l Layout) files() []string {
 func (l Layout) isLog(name string) bool {
 	cell, process, ok := strings.Cut(strings.TrimSuffix(name, ".log"), ".")
 	_, known := l.KeyFiles[cell]
+	known = known || cell == snapshot.Fleet
 	return ok && known && strings.HasSuffix(name, ".log") && shardID.MatchString(strings.TrimSuffix(process, gateSuffix))
 }

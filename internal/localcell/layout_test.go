@@ -7,11 +7,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"cellwall.dev/cellwall/internal/adapter/snapfile"
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/snapshot"
 )
 
 func TestNewLayout(t *testing.T) {
@@ -156,4 +160,62 @@ func TestACellGrowsToTwo(t *testing.T) {
 	}
 	c.wants(http.StatusNotFound, c.token("stranger"), "GET", "/orders/1", "")
 	c.wants(http.StatusUnauthorized, "", "GET", "/orders/1", "")
+	frontDoorStartsFromItsSnapshot(t, c, homes)
+}
+
+// frontDoorStartsFromItsSnapshot: a front door that starts while directory and issuer are down serves everybody whom
+// its keeper had found before.
+func frontDoorStartsFromItsSnapshot(t *testing.T, c *cell, homes map[string][]string) {
+	t.Helper()
+	files := c.dir.frontSnapshot()
+	keys, err := snapfile.OpenKeys(files.keys, files.cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := func() bool {
+		sealed, _, err := snapfile.New(files.file).Get(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := snapshot.Open(t.Context(), keys, sealed, snapshot.Want{Cell: snapshot.Fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for home, tenants := range homes {
+			for _, tenant := range tenants {
+				if e, ok := s.Entries.Lookup(tenant); !ok || e.Cell != home {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for deadline := time.Now().Add(4 * keepEvery); !written(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the front door's snapshot lacks tenants")
+		}
+	}
+	c.fails(nameDirectory, Fault{How: HowKill})
+	c.fails(nameIssuer, Fault{How: HowKill})
+	was := c.statusOf(nameFrontDoor)
+	if err := syscall.Kill(was.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(startLimit); ; time.Sleep(50 * time.Millisecond) {
+		if now := c.statusOf(nameFrontDoor); now.Starts > was.Starts && now.State == string(childReady) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the front door does not come back: %+v", c.statusOf(nameFrontDoor))
+		}
+	}
+	for _, tenants := range homes {
+		for _, tenant := range tenants {
+			if got := c.wants(http.StatusOK, c.token(tenant), "GET", "/orders/2", ""); got != tenant {
+				t.Errorf("tenant %s is answered %q", tenant, got)
+			}
+		}
+	}
+	c.heals(nameDirectory)
+	c.heals(nameIssuer)
 }

@@ -50,23 +50,32 @@ func (f snapshotFiles) fresh() error {
 // follow takes the cell's snapshot, and each new one until ctx ends. A router that finds none serves by what it
 // asks for.
 func (f *front) follow(ctx context.Context, files snapshotFiles, beside *sync.WaitGroup) error {
+	return files.follow(ctx, f.snapshot, f.log, beside, func() {
+		if taken, reports, ok := f.snapshot.Health(); ok {
+			for _, tracker := range f.health {
+				tracker.Report(taken, reports)
+			}
+			for _, x := range f.snapshot.Suspects() {
+				f.watch.Hold(x.Tenant, x.Until)
+			}
+		}
+	})
+}
+
+// follow keeps the holder at what is in the files until ctx ends. learn is called with each new snapshot.
+func (files snapshotFiles) follow(ctx context.Context, to *snapshot.Holder, log *slog.Logger, beside *sync.WaitGroup, learn func()) error {
 	keys, err := snapfile.MakeKeys(files.keys, files.cell)
 	if err != nil {
 		return err
 	}
 	refresher, err := snapshot.NewRefresher(snapshot.RefreshConfig{
-		Reader: snapfile.New(files.file), Opener: keys, Holder: f.snapshot, Every: keepEvery,
+		Reader: snapfile.New(files.file), Opener: keys, Holder: to, Every: keepEvery,
 		Observe: func(s *snapshot.Snapshot, err error) {
-			if taken, reports, ok := f.snapshot.Health(); ok && s != nil {
-				for _, tracker := range f.health {
-					tracker.Report(taken, reports)
-				}
-				for _, x := range f.snapshot.Suspects() {
-					f.watch.Hold(x.Tenant, x.Until)
-				}
+			if s != nil {
+				learn()
 			}
 			if snapshot.Refused(err) {
-				f.log.Error("the snapshot is of no use", "err", err)
+				log.Error("the snapshot is of no use", "err", err)
 			}
 		},
 	})
@@ -74,15 +83,18 @@ func (f *front) follow(ctx context.Context, files snapshotFiles, beside *sync.Wa
 		return err
 	}
 	if err := refresher.Start(ctx, snapshotWait); err != nil {
-		f.log.Warn("no snapshot yet", "err", err)
+		log.Warn("no snapshot yet", "err", err)
 	}
 	beside.Go(func() { refresher.Run(ctx) })
 	return nil
 }
 
 // RunKeeper is the keeper process of a cell, of the only one when that is "": it writes the cell's snapshot, and
-// looks after tenants that take shards down, until ctx ends.
+// looks after tenants that take shards down, until ctx ends. Of snapshot.Fleet, it is the front door's.
 func RunKeeper(ctx context.Context, d Dir, cell string) error {
+	if cell == snapshot.Fleet {
+		return runFrontKeeper(ctx, d)
+	}
 	file := fileRouter
 	if cell != "" {
 		file = cell + "." + fileRouter
@@ -122,15 +134,20 @@ func RunKeeper(ctx context.Context, d Dir, cell string) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { watch.run(ctx) })
-	k.Run(ctx, keepEvery, func(o keeper.Outcome, err error) {
+	k.Run(ctx, keepEvery, logged(log))
+	return nil
+}
+
+// logged tells of runs in which something was amiss.
+func logged(log *slog.Logger) func(keeper.Outcome, error) {
+	return func(o keeper.Outcome, err error) {
 		switch {
 		case err != nil:
 			log.Error("no snapshot was written", "err", err)
 		case o.Err() != nil:
 			log.Warn("a source is down; its part of the snapshot stays as it was", "err", o.Err())
 		}
-	})
-	return nil
+	}
 }
 
 // queueAges are how long the oldest jobs of the cell's shards have waited.

@@ -15,6 +15,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/localcell/issuer"
 	"cellwall.dev/cellwall/internal/localcell/proc"
+	"cellwall.dev/cellwall/internal/snapshot"
 )
 
 const probeLimit = 2 * time.Second // for one answer to a health check
@@ -78,6 +79,10 @@ func (s *supervisor) addProcesses() error {
 		}
 		s.stages.front = append(s.stages.front, s.newChild(nameFrontDoor, func() *exec.Cmd { return s.command(nameFrontDoor, public) },
 			func(ctx context.Context) error { return probe(ctx, s.running.FrontDoor+frontDoorHealth) }))
+		s.stages.keepers = append(s.stages.keepers,
+			s.newChild(nameFrontKeeper, func() *exec.Cmd { return s.commandOf(snapshot.Fleet, nameKeeper) }, func(context.Context) error {
+				return s.dir.frontSnapshot().fresh()
+			}))
 	}
 	s.children = slices.Concat(s.stages.base, s.stages.workers, s.stages.keepers, s.stages.routers, s.stages.front)
 	return nil
