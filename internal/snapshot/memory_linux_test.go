@@ -14,7 +14,10 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-const routerFile = "CELLWALL_TEST_ROUTER_FILE"
+const (
+	routerFile = "CELLWALL_TEST_ROUTER_FILE"
+	routerCell = "CELLWALL_TEST_ROUTER_CELL"
+)
 
 // many is a snapshot of n tenants with ids of the given length, a tenth of them pinned.
 func many(t testing.TB, generation uint64, n, length int) *Snapshot {
@@ -37,6 +40,28 @@ func many(t testing.TB, generation uint64, n, length int) *Snapshot {
 	return &Snapshot{Cell: "eu-1", Generation: generation, Taken: epoch0, Entries: entries}
 }
 
+// manyOfFleet is a front door's snapshot of n tenants in 20 cells.
+func manyOfFleet(t testing.TB, generation uint64, n, length int) *Snapshot {
+	t.Helper()
+	cells := []string{}
+	for i := range 20 {
+		cells = append(cells, fmt.Sprintf("eu-%d", i+1))
+	}
+	b := NewFleetBuilder(cells)
+	for i := range n {
+		id := fmt.Sprintf("tenant-%07d-", i)
+		e := directory.Entry{Tenant: id + strings.Repeat("x", length-len(id)), Cell: cells[i%20], State: directory.Active, Epoch: uint64(i%5 + 1), Topology: 3}
+		if err := b.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := b.Entries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Snapshot{Cell: Fleet, Generation: generation, Taken: epoch0, Entries: entries}
+}
+
 // TestAMillionTenantsFit: a process that holds a million tenants, and opens the next snapshot of as many
 // meanwhile, never takes more than 512 MB.
 func TestAMillionTenantsFit(t *testing.T) {
@@ -51,16 +76,20 @@ func TestAMillionTenantsFit(t *testing.T) {
 		t.Skip("the race detector takes memory of its own")
 	}
 	const limit = 512 << 20
-	for _, length := range []int{36, 128} {
-		dir := t.TempDir()
+	for _, c := range []struct {
+		of     string
+		length int
+		make   func(t testing.TB, generation uint64, n, length int) *Snapshot
+	}{{"eu-1", 36, many}, {"eu-1", 128, many}, {Fleet, 36, manyOfFleet}, {Fleet, 128, manyOfFleet}} {
+		length, dir := c.length, t.TempDir()
 		for generation := uint64(1); generation <= 2; generation++ {
-			if err := os.WriteFile(fmt.Sprintf("%s/%d", dir, generation), seal(t, many(t, generation, 1_000_000, length)), 0o600); err != nil {
+			if err := os.WriteFile(fmt.Sprintf("%s/%d", dir, generation), seal(t, c.make(t, generation, 1_000_000, length)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		runtime.GC()
 		child := exec.Command(os.Args[0], "-test.run=^TestAMillionTenantsFit$", "-test.v")
-		child.Env = append(os.Environ(), routerFile+"="+dir)
+		child.Env = append(os.Environ(), routerFile+"="+dir, routerCell+"="+c.of)
 		out, err := child.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -74,22 +103,23 @@ func TestAMillionTenantsFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("ids of %d bytes: sealed %d bytes, at most %d MB resident", length, info.Size(), peak>>10)
+		t.Logf("of %s, ids of %d bytes: sealed %d bytes, at most %d MB resident", c.of, length, info.Size(), peak>>10)
 		if peak<<10 > limit {
-			t.Errorf("ids of %d bytes: %d MB resident, want at most %d", length, peak>>10, limit>>20)
+			t.Errorf("of "+c.of+", ids of %d bytes: %d MB resident, want at most %d", length, peak>>10, limit>>20)
 		}
 	}
 }
 
-// routeThrough is a router's part: it holds one snapshot and opens the next, several times.
+// routeThrough is a router's or a front door's part: it holds one snapshot and opens the next, several times.
 func routeThrough(t *testing.T, dir string) {
-	h := NewHolder("eu-1")
+	of := os.Getenv(routerCell)
+	h := NewHolder(of)
 	for generation := uint64(1); generation <= 2; generation++ {
 		sealed, err := os.ReadFile(fmt.Sprintf("%s/%d", dir, generation))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(t.Context(), &ring, sealed, Want{Cell: "eu-1", Above: h.Generation(), Now: epoch0})
+		s, err := Open(t.Context(), &ring, sealed, Want{Cell: of, Above: h.Generation(), Now: epoch0})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,46 +138,51 @@ func routeThrough(t *testing.T, dir string) {
 	fmt.Printf("peak kB: %s\n", strings.Fields(rest)[0])
 }
 
-// BenchmarkOpen is what a router's start does with a snapshot, but for fetching it and for the key service.
-func BenchmarkOpen(b *testing.B) {
-	for _, n := range []int{1000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			sealed := seal(b, many(b, 1, n, 36))
-			for b.Loop() {
-				b.StopTimer()
-				fresh := bytes.Clone(sealed)
-				b.StartTimer()
-				if _, err := Open(b.Context(), &ring, fresh, Want{Cell: "eu-1", Now: epoch0.Add(time.Second)}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(len(sealed)), "bytes")
-			b.ReportMetric(float64(len(sealed))/float64(n), "bytes/tenant")
-		})
+// ofBoth runs a benchmark over snapshots of a cell and of a front door.
+func ofBoth(b *testing.B, run func(b *testing.B, s *Snapshot)) {
+	for of, make := range map[string]func(testing.TB, uint64, int, int) *Snapshot{"cell": many, "frontdoor": manyOfFleet} {
+		for _, n := range []int{1000, 100_000, 1_000_000} {
+			b.Run(fmt.Sprintf("%s/%d", of, n), func(b *testing.B) { run(b, make(b, 1, n, 36)) })
+		}
 	}
 }
 
-func BenchmarkEntry(b *testing.B) {
-	for _, n := range []int{1000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			h := NewHolder("eu-1")
-			if err := h.Take(many(b, 1, n, 36)); err != nil {
+// BenchmarkOpen is what a router's start does with a snapshot, but for fetching it and for the key service.
+func BenchmarkOpen(b *testing.B) {
+	ofBoth(b, func(b *testing.B, s *Snapshot) {
+		sealed := seal(b, s)
+		for b.Loop() {
+			b.StopTimer()
+			fresh := bytes.Clone(sealed)
+			b.StartTimer()
+			if _, err := Open(b.Context(), &ring, fresh, Want{Cell: s.Cell, Now: epoch0.Add(time.Second)}); err != nil {
 				b.Fatal(err)
 			}
-			tenants := []string{}
-			for e := range h.Snapshot().Entries.All() {
-				tenants = append(tenants, e.Tenant)
+		}
+		b.ReportMetric(float64(len(sealed)), "bytes")
+		b.ReportMetric(float64(len(sealed))/float64(s.Entries.Len()), "bytes/tenant")
+	})
+}
+
+func BenchmarkEntry(b *testing.B) {
+	ofBoth(b, func(b *testing.B, s *Snapshot) {
+		h := NewHolder(s.Cell)
+		if err := h.Take(s); err != nil {
+			b.Fatal(err)
+		}
+		tenants := []string{}
+		for e := range s.Entries.All() {
+			tenants = append(tenants, e.Tenant)
+		}
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			i = (i + 7919) % len(tenants)
+			if _, _, ok := h.Entry(tenants[i]); !ok {
+				b.Fatal("not found")
 			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				i = (i + 7919) % n
-				if _, _, ok := h.Entry(tenants[i]); !ok {
-					b.Fatal("not found")
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 func BenchmarkSeal(b *testing.B) {
