@@ -49,7 +49,7 @@ type Fleet struct {
 	Routes []Route `yaml:"routes,omitempty" jsonschema:"minItems=1,maxItems=100"`
 	// Router sizes each cell's routing function and says what it lets through.
 	Router Router `yaml:"router,omitempty"`
-	// Keeper writes each cell's snapshot, from which routers serve while what they ask is down.
+	// Keeper writes each cell's and front door's snapshot, from which they serve while what they ask is down.
 	Keeper Keeper `yaml:"keeper,omitempty"`
 	// FrontDoor is one entrance for all cells, which sends each tenant to its own; absent means off.
 	FrontDoor *FrontDoor `yaml:"frontDoor,omitempty"`
@@ -187,10 +187,10 @@ type Keeper struct {
 	Memory int           `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
 }
 
-// FrontDoor is the function that sends a tenant to its cell.
+// FrontDoor is the function that sends a tenant to its cell. Its keeper reserves a concurrency of 1 beside it.
 type FrontDoor struct {
 	Memory              int `yaml:"memory,omitempty" jsonschema:"minimum=128,maximum=10240,default=512"` // MB, 128 to 10240; default 512
-	ReservedConcurrency int `yaml:"reservedConcurrency,omitempty" jsonschema:"minimum=1,default=100"`    // counts against the directory's account; default 100
+	ReservedConcurrency int `yaml:"reservedConcurrency,omitempty" jsonschema:"minimum=1,default=100"`    // counts against the directory's account, as does 1 for its keeper; default 100
 }
 
 // Shard is the make-up of every shard. A nil block is off.

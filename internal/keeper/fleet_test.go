@@ -191,3 +191,46 @@ func TestFrontDoorKeeps(t *testing.T) {
 		}
 	}
 }
+
+// endless is a directory of as many tenants in 20 cells, made page by page.
+type endless int
+
+func (n endless) ListCell(_ context.Context, cell, after string, limit int) ([]directory.Entry, error) {
+	of, next := 0, 0
+	fmt.Sscanf(cell, "eu-%d", &of)
+	if after != "" {
+		fmt.Sscanf(after, "tenant-%d-", &next)
+		next = next/20 + 1
+	}
+	var list []directory.Entry
+	for ; len(list) < limit && next < int(n)/20; next++ {
+		list = append(list, directory.Entry{Tenant: fmt.Sprintf("tenant-%08d-in-the-front-door", 20*next+of), Cell: cell, State: directory.Active, Epoch: 3, Topology: 1})
+	}
+	return list, nil
+}
+
+// BenchmarkFrontDoor is a run of a front door's keeper that has written before, but for what the directory, the
+// bucket and the key service take.
+func BenchmarkFrontDoor(b *testing.B) {
+	for _, n := range []endless{100_000, 1_000_000} {
+		b.Run(fmt.Sprint(int(n)), func(b *testing.B) {
+			var of []string
+			for i := range 20 {
+				of = append(of, fmt.Sprintf("eu-%d", i))
+			}
+			k, err := ForFrontDoor(FrontDoor{Cells: of, Store: &memory{}, Keyring: &ring{}, Directory: n})
+			if err != nil {
+				b.Fatal(err)
+			}
+			run := func() {
+				if out, err := k.Write(b.Context(), Options{}); err != nil || !out.Written || out.Tenants != int(n) || out.Err() != nil {
+					b.Fatalf("%+v, %v", out, err)
+				}
+			}
+			run()
+			for b.Loop() {
+				run()
+			}
+		})
+	}
+}

@@ -59,7 +59,7 @@ func (r *Running) Names() []string {
 
 // ProcessStatus is one process of the cell.
 type ProcessStatus struct {
-	Name      string     `json:"name"`  // directory, store, issuer, router, keeper, or a shard's id; with several cells CELL/ before what is of one
+	Name      string     `json:"name"`  // directory, store, issuer, router, keeper, or a shard's id; with several cells CELL/ before what is of one, and global/keeper
 	State     string     `json:"state"` // starting, ready, waiting, held, frozen or stopped
 	PID       int        `json:"pid,omitempty"`
 	Start     string     `json:"start,omitempty"`     // tells the process from a later one with its pid
