@@ -62,7 +62,7 @@ account       region     reserved concurrency  of    still to reserve
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("standard output (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("fleet.yaml:10:9: note: alerts has no effect yet: alarms will be sent there\n", errs); diff != "" {
+	if diff := cmp.Diff("fleet.yaml:9:51: note: nobody is told of the alarms of cell us-1: alerts has no topic in us-east-1; add one under alerts.topics\n", errs); diff != "" {
 		t.Errorf("standard error (-want +got):\n%s", diff)
 	}
 }

@@ -30,7 +30,7 @@ import (
 type Fleet struct {
 	// Dir is the folder of the fleet file, where relative asset paths start.
 	Dir string `yaml:"-"`
-	// Notes are the settings that have no effect yet.
+	// Notes are the settings that have no effect, or not all of what one may expect.
 	Notes []Note `yaml:"-"`
 	// Service names the service: [a-z][a-z0-9-]{0,15}. It leads every AWS name.
 	Service string `yaml:"service" shape:"name"`

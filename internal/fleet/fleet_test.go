@@ -265,6 +265,27 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
+// TestNotesOfWhomNobodyIsTold: a cell in a region without a topic, where others have one.
+func TestNotesOfWhomNobodyIsTold(t *testing.T) {
+	const topic = `"arn:aws:sns:REGION:111111111111:oncall"`
+	in := func(region string) string { return strings.Replace(topic, "REGION", region, 1) }
+	for alerts, untold := range map[string]string{
+		"":                             "",
+		"topicArn: " + in("eu-west-1"): "us-east-1",
+		"topics: {us-east-1: " + in("us-east-1") + "}":                                    "eu-west-1",
+		"topicArn: " + in("eu-west-1") + ", topics: {us-east-1: " + in("us-east-1") + "}": "",
+	} {
+		file := base
+		if alerts != "" {
+			file += "alerts: {" + alerts + "}\n"
+		}
+		notes := parse(t, file).Notes
+		if untold == "" && len(notes) > 0 || untold != "" && (len(notes) != 1 || !strings.HasSuffix(notes[0].Path, "].region") || !strings.Contains(notes[0].Text, "no topic in "+untold)) {
+			t.Errorf("%q: %v", alerts, notes)
+		}
+	}
+}
+
 func TestNotes(t *testing.T) {
 	f := parse(t, strings.Replace(everything, `accounts: {`, `accounts: {"222222222222": {}, `, 1))
 	noted := map[string]string{}

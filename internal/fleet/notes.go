@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Note is a setting of the fleet file that is valid and has no effect yet.
+// Note is about a setting of the fleet file that is valid, and that has no effect or not all of what one may expect.
 type Note struct {
 	Line int    `json:"line"` // from 1
 	Col  int    `json:"col"`  // in characters, from 1
@@ -56,7 +56,25 @@ func (c *checker) notes() []Note {
 			notes = append(notes, Note{Line: at.line, Col: at.col, Path: path, Text: path + " has no effect: neither a cell nor the directory is in that account"})
 		}
 	}
+	notes = append(notes, c.untold()...)
 	slices.SortFunc(notes, before)
+	return notes
+}
+
+// untold are the cells of whose alarms nobody is told although alerts are wanted: alarms tell topics of their own region
+// alone.
+func (c *checker) untold() []Note {
+	var notes []Note
+	if c.f.Alerts == nil {
+		return nil
+	}
+	for i, cell := range c.f.Cells {
+		if path := fmt.Sprintf("cells[%d].region", i); c.f.Alerts.Topic(cell.Region) == "" {
+			at := c.where(path)
+			notes = append(notes, Note{Line: at.line, Col: at.col, Path: path,
+				Text: fmt.Sprintf("nobody is told of the alarms of cell %s: alerts has no topic in %s; add one under alerts.topics", cell.Name, cell.Region)})
+		}
+	}
 	return notes
 }
 
