@@ -19,6 +19,7 @@ func TestGeneration(t *testing.T) {
 	all := func(generation int) func(*fleet.Fleet) {
 		return func(f *fleet.Fleet) {
 			f.Shard.Table, f.Shard.Bucket = &fleet.Table{MaxReads: 12000, MaxWrites: 4000}, &fleet.Bucket{}
+			f.Shard.Encryption = fleet.EncryptionOwn
 			f.Cells[0].Quarantine = []string{"s03", "s04"}
 			f.Cells[0].Generation = generation
 		}
