@@ -1,8 +1,11 @@
 package stamp
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/fleet"
 )
@@ -49,6 +52,76 @@ func checkIngress(t *testing.T, s stack, name, kind, alias string) {
 	}
 	if allowed != 1 {
 		t.Errorf("%d permissions for the API to invoke %s", allowed, alias)
+	}
+}
+
+// TestURL: a Function URL of the router's alias in place of the API, for whom it is open, and how answers travel.
+func TestURL(t *testing.T) {
+	const near, far = "arn:aws:iam::111111111111:role/acme", "arn:aws:iam::333333333333:role/partners/zenith"
+	byIAM := func(stream bool) func(*fleet.Fleet) {
+		return func(f *fleet.Fleet) {
+			f.Auth.Source, f.Auth.Principals = fleet.AuthIAM, map[string]string{near: "acme", far: "zenith", far + "-2": "zenith"}
+			f.Router.Ingress, f.Router.Stream = fleet.IngressURL, stream
+			f.Cells[0].Shards = f.Cells[0].Shards[:1]
+		}
+	}
+	for name, c := range map[string]struct {
+		core       stack
+		kind, mode string
+		open       map[string]string // principal to its actions with what narrows them
+	}{
+		"verify": {shape(t, "everything")["eu-canary/core"], "NONE", "RESPONSE_STREAM", map[string]string{
+			"*": "lambda:InvokeFunction by URL, lambda:InvokeFunctionUrl of NONE"}},
+		"iam": {synth(t, sample(t, shapes["lambda-only"], byIAM(false)))["eu-canary/core"], "AWS_IAM", "BUFFERED", map[string]string{
+			"333333333333": "lambda:InvokeFunction by URL, lambda:InvokeFunctionUrl of AWS_IAM"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if n := len(c.core.of("AWS::ApiGatewayV2::Api")); n > 0 {
+				t.Errorf("%d APIs beside the URL", n)
+			}
+			url := c.core.one(t, "AWS::Lambda::Url")
+			if url.at("AuthType") != c.kind || url.at("InvokeMode") != c.mode || url.at("Qualifier") != "live" || url.at("Cors") != nil ||
+				text(url.at("TargetFunctionArn")) != `{"Fn::GetAtt":["Router16807C72","Arn"]}` || !slices.Contains(url.DependsOn, "RouterLive07757374") {
+				t.Errorf("the URL is %s", text(url))
+			}
+			env := c.core.environment(t, "orders-eu-canary-router")
+			if stream := env("CELLWALL_STREAM"); (stream == "1") != (c.mode == "RESPONSE_STREAM") {
+				t.Errorf("CELLWALL_STREAM is %q, and the URL's mode %s", stream, c.mode)
+			}
+			allowed := map[string][]string{}
+			for _, p := range c.core.of("AWS::Lambda::Permission") {
+				who := p.at("Principal").(string)
+				if text(p.at("FunctionName")) != `{"Ref":"RouterLive07757374"}` || strings.Contains(who, "-frontdoor-role-") {
+					continue
+				}
+				what := p.at("Action").(string)
+				if p.at("InvokedViaFunctionUrl") == true {
+					what += " by URL"
+				}
+				if kind := p.at("FunctionUrlAuthType"); kind != nil {
+					what += " of " + kind.(string)
+				}
+				allowed[who] = append(allowed[who], what)
+			}
+			got := map[string]string{}
+			for who, what := range allowed {
+				slices.Sort(what)
+				got[who] = strings.Join(what, ", ")
+			}
+			if d := cmp.Diff(c.open, got); d != "" {
+				t.Errorf("who may call (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// TestProvisioned: as many environments of the alias's version are kept started as the fleet says, and none by default.
+func TestProvisioned(t *testing.T) {
+	for name, want := range map[string]any{"everything": 10.0, "per-shard": nil} {
+		core := shape(t, name)["eu-canary/core"]
+		if got := core.Template.Resources["RouterLive07757374"].at("ProvisionedConcurrencyConfig", "ProvisionedConcurrentExecutions"); got != want {
+			t.Errorf("%s: %v environments are kept started, want %v", name, got, want)
+		}
 	}
 }
 

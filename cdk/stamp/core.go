@@ -28,8 +28,12 @@ func buildCore(core awscdk.Stack, p *plan) {
 	if p.fleet.Shard.Queue != nil {
 		newDispatch(core, p, router)
 	}
-	newAPI(core, api{
-		name: p.names.API(), about: "Ingress of cell " + p.cell.Name + " of " + p.fleet.Service, auth: p.fleet.Auth, function: router})
+	if p.fleet.Router.Ingress == fleet.IngressURL {
+		newURL(core, p, router)
+	} else {
+		newAPI(core, api{
+			name: p.names.API(), about: "Ingress of cell " + p.cell.Name + " of " + p.fleet.Service, auth: p.fleet.Auth, function: router})
+	}
 	createStateLast(core)
 }
 

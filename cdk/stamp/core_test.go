@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -131,6 +130,7 @@ func TestRouterReadsTheFleet(t *testing.T) {
 			Rules: routerenv.Rules{AttemptTimeout: routerenv.Duration(f.Router.AttemptTimeout), Reserved: f.Router.ReservedConcurrency,
 				TenantRate: f.Router.TenantRate, TenantBurst: f.Router.TenantBurst, State: routing.State(f.Shard.State.Mode),
 				IdempotencyKeys: f.Shard.State.IdempotencyKeys, Queue: f.Shard.Queue != nil, HashTenants: f.Router.HashTenants},
+			Stream: f.Router.Stream,
 		}
 		for _, region := range f.FrontDoors() {
 			want.Auth.FrontDoors = append(want.Auth.FrontDoors, "arn:aws:iam::111111111111:role/orders-global-frontdoor-role-"+region)
@@ -180,42 +180,6 @@ func TestRouterReachesItsCellAlone(t *testing.T) {
 			t.Errorf("the router may not call %s:%s", fn, alias)
 		}
 		shard.named(t, "AWS::SQS::Queue", "QueueName", "orders-eu-canary-"+s+"-work")
-	}
-}
-
-// TestNetwork: a cell's own network has no way in or out but the endpoints.
-func TestNetwork(t *testing.T) {
-	core := shape(t, "per-shard")["eu-canary/core"]
-	for _, banned := range []string{"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"} {
-		if n := len(core.of(banned)); n > 0 {
-			t.Errorf("%d of %s", n, banned)
-		}
-	}
-	var services []string
-	for _, e := range core.of("AWS::EC2::VPCEndpoint") {
-		name := text(e.at("ServiceName"))
-		services = append(services, strings.Trim(name[strings.LastIndex(name, ".")+1:], `"]}`)+" "+e.at("VpcEndpointType").(string))
-	}
-	slices.Sort(services)
-	if d := cmp.Diff([]string{"cloudformation Interface", "dynamodb Gateway", "kms Interface", "lambda Interface", "s3 Gateway", "secretsmanager Interface", "sqs Interface"}, services); d != "" {
-		t.Errorf("endpoints (-want +got):\n%s", d)
-	}
-	for _, r := range core.of("AWS::EC2::SecurityGroupIngress") {
-		if r.at("SourceSecurityGroupId") == nil {
-			t.Errorf("a security group lets in more than another group: %s", text(r.Properties))
-		}
-	}
-	for _, r := range core.of("AWS::EC2::SecurityGroup") {
-		// The instances' way to CloudFormation alone, whose groups the core does not know.
-		if in := text(r.at("SecurityGroupIngress")); in != "null" &&
-			in != `[{"CidrIp":"10.20.0.0/16","Description":"instances of the cell","FromPort":443,"IpProtocol":"tcp","ToPort":443}]` {
-			t.Errorf("a security group lets in %s", in)
-		}
-	}
-	for _, r := range core.of("AWS::EC2::Subnet") {
-		if r.at("MapPublicIpOnLaunch") == true {
-			t.Errorf("a subnet gives out public addresses: %s", text(r.Properties))
-		}
 	}
 }
 

@@ -47,6 +47,9 @@ func (p *plan) routerEnvironment() (map[string]string, error) {
 		"CELLWALL_ROUTES":                routes,
 	}
 	p.addGeneration(env)
+	if p.fleet.Router.Stream {
+		env["CELLWALL_STREAM"] = "1"
+	}
 	if asksHome(p.fleet, p.cell) {
 		env["CELLWALL_DIRECTORY_HOME"] = directoryARN(p.fleet, p.fleet.Directory.Region)
 	}

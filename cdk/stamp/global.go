@@ -98,10 +98,10 @@ func directoryRegion(f *fleet.Fleet, c fleet.Cell) string {
 }
 
 // asksHome says whether the cell's router, which reads a replica, asks the home region when that will not do.
-// From a cell's own network there is no way there: gateway endpoints end in their own region, and AWS
+// From a cell's own network without NAT there is no way there: gateway endpoints end in their own region, and AWS
 // PrivateLink carries no requests to DynamoDB in another one.
 func asksHome(f *fleet.Fleet, c fleet.Cell) bool {
-	return directoryRegion(f, c) != f.Directory.Region && c.VPC != nil
+	return directoryRegion(f, c) != f.Directory.Region && leadsOut(c)
 }
 
 // directoryPolicy lets the functions of cells in other accounts reach the directory in this region; nil when there

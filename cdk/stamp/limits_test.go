@@ -69,7 +69,7 @@ func TestRefusedPlans(t *testing.T) {
 			`33:12: cells eu and eu-canary share account 111111111111 and region eu-west-1, and the one name begins the other: the router of eu would be allowed to call orders-eu-canary-s01-worker; rename one of the cells`},
 		"the same in another account": {[]string{second, `name: eu, account: "333333333333"`}, ""},
 		"a directory out of reach": {[]string{", replicas: [us-east-1]", ""},
-			`35:51: cell us-1: its own network has no way to other regions: the nearest directory is in eu-west-1; add us-east-1 to directory.replicas, or give the cell a vpc with a way out`},
+			`35:51: cell us-1: its own network has no way to other regions: the nearest directory is in eu-west-1; add us-east-1 to directory.replicas, or write egress: nat, or give the cell a vpc with a way out`},
 		"a zone without room": {[]string{"zones: [a, b, c], " + canary, "zones: [a, z], " + canary},
 			`33:74: cell eu-canary: zone "z" has no block: its own network has room for the zones a to h; write one of those, or give the cell a vpc`},
 		"routes that do not fit": {[]string{"routes:\n", "routes:\n" + routes.String()},

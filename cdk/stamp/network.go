@@ -1,6 +1,8 @@
 package stamp
 
 import (
+	"slices"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
@@ -12,7 +14,8 @@ import (
 // the resources themselves, in a shard's stack what the parameters say of them.
 type network struct {
 	vpc      awsec2.IVpc
-	subnets  []awsec2.ISubnet // one a zone, in the fleet's order of zones
+	zones    []string         // the fleet's letters, in its order
+	subnets  []awsec2.ISubnet // private, one for each of these
 	routerSG awsec2.ISecurityGroup
 	hosts    awsroute53.IPrivateHostedZone // the cell's private DNS zone
 }
@@ -20,6 +23,17 @@ type network struct {
 // placed puts a resource into the cell's subnets.
 func (n network) placed() *awsec2.SubnetSelection {
 	return &awsec2.SubnetSelection{Subnets: &n.subnets}
+}
+
+// within puts a resource into the subnets of some of the zones.
+func (n network) within(zones []string) *awsec2.SubnetSelection {
+	var subnets []awsec2.ISubnet
+	for i, zone := range n.zones {
+		if slices.Contains(zones, zone) {
+			subnets = append(subnets, n.subnets[i])
+		}
+	}
+	return &awsec2.SubnetSelection{Subnets: &subnets}
 }
 
 // newNetwork is the cell's own network, or the one that the fleet imports, with what is ours in it.
@@ -39,8 +53,8 @@ func newNetwork(core awscdk.Stack, p *plan) network {
 	return n
 }
 
-// ownNetwork has one subnet a zone and no way out: no internet gateway and no NAT, which would be a
-// shared thing that fails for every shard at once. The subnets are made here and not by Vpc, which
+// ownNetwork has one subnet a zone and, unless the fleet asks for NAT, no way out: no internet gateway and no NAT, which
+// would be a shared thing that fails for every shard at once. The subnets are made here and not by Vpc, which
 // numbers them: a zone's letter gives its subnet both id and block.
 func ownNetwork(core awscdk.Stack, p *plan) network {
 	vpc := awsec2.NewVpc(core, str("Vpc"), &awsec2.VpcProps{
@@ -50,19 +64,38 @@ func ownNetwork(core awscdk.Stack, p *plan) network {
 		NatGateways:                  num(0),
 		RestrictDefaultSecurityGroup: no, // it would bring a custom resource into every cell
 	})
-	n := network{vpc: vpc}
+	n := network{vpc: vpc, zones: p.cell.Zones}
+	var private []awsec2.PrivateSubnet
 	for _, zone := range p.cell.Zones {
 		subnet := awsec2.NewPrivateSubnet(core, str("Subnet-"+zone), &awsec2.PrivateSubnetProps{
 			VpcId: vpc.VpcId(), AvailabilityZone: str(p.cell.ZoneName(zone)), CidrBlock: str(p.blocks[zone])})
-		n.subnets = append(n.subnets, subnet)
+		n.subnets, private = append(n.subnets, subnet), append(private, subnet)
+	}
+	if p.public != nil {
+		addNAT(core, p, vpc, private)
 	}
 	return n
+}
+
+// addNAT gives each zone's subnet a way out of the zone's own: a NAT gateway with an address of its own, in a public
+// subnet that nothing else is in, so that a zone that fails takes no other's way with it. Nothing comes in: a NAT
+// gateway passes answers alone, and nothing here has a public address.
+func addNAT(core awscdk.Stack, p *plan, vpc awsec2.Vpc, private []awsec2.PrivateSubnet) {
+	gateway := awsec2.NewCfnInternetGateway(core, str("InternetGateway"), nil)
+	attached := awsec2.NewCfnVPCGatewayAttachment(core, str("InternetAttachment"), &awsec2.CfnVPCGatewayAttachmentProps{
+		VpcId: vpc.VpcId(), InternetGatewayId: gateway.Ref()})
+	for i, zone := range p.cell.Zones {
+		public := awsec2.NewPublicSubnet(core, str("Public-"+zone), &awsec2.PublicSubnetProps{
+			VpcId: vpc.VpcId(), AvailabilityZone: str(p.cell.ZoneName(zone)), CidrBlock: str(p.public[zone]), MapPublicIpOnLaunch: no})
+		public.AddDefaultInternetRoute(gateway.Ref(), attached)
+		private[i].AddDefaultNatRoute(public.AddNatGateway(nil, nil).Ref())
+	}
 }
 
 // importedNetwork is a network of somebody else's. Its owner sees to the ways out, for the services
 // that addEndpoints names: a second endpoint with the same private name would be refused.
 func importedNetwork(core awscdk.Stack, p *plan, v fleet.VPC) network {
-	n := network{vpc: awsec2.Vpc_FromVpcAttributes(core, str("Vpc"), &awsec2.VpcAttributes{
+	n := network{zones: p.cell.Zones, vpc: awsec2.Vpc_FromVpcAttributes(core, str("Vpc"), &awsec2.VpcAttributes{
 		VpcId: str(v.ID), AvailabilityZones: strs(p.cell.ZoneNames()...)})}
 	for _, zone := range p.cell.Zones {
 		n.subnets = append(n.subnets, importedSubnet(core, p, zone, v.Subnets[zone]))
@@ -79,22 +112,24 @@ func importedSubnet(st awscdk.Stack, p *plan, zone, id string) awsec2.ISubnet {
 	return subnet
 }
 
-// routerSecurityGroup lets the router call AWS and the shards' load balancers, and nobody call it.
+// routerSecurityGroup lets the router call AWS, where the network leads further the token issuer too, and the shards'
+// load balancers, and nobody call it.
 func routerSecurityGroup(core awscdk.Stack, vpc awsec2.IVpc) awsec2.ISecurityGroup {
 	sg := awsec2.NewSecurityGroup(core, str("RouterGroup"), &awsec2.SecurityGroupProps{
 		Vpc: vpc, AllowAllOutbound: no, Description: str("Router: out to AWS and to the shards, in from nowhere")})
-	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS, through the endpoints"), nil)
+	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS, and what else the network leads to"), nil)
 	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(listenerPort)), str("load balancers of the shards"), nil)
 	return sg
 }
 
-// addEndpoints are the ways out of a cell's own network. The two gateway endpoints cost nothing. An
-// interface endpoint costs about 8 US dollars a month and zone, whatever travels through it, so only
+// addEndpoints are the ways out of a cell's own network, or with NAT the shorter ones to AWS. The two gateway
+// endpoints cost nothing. An interface endpoint costs about 8 US dollars a month and zone, whatever travels through it, so only
 // those stand here that nothing works without: for the router the key store, KMS, which opens the cell's snapshot
 // while that is down, and the transports that the fleet's shards have; for instances CloudFormation, which they tell
 // whether a release works.
-// Five in three zones are about 120 dollars a month and cell. NAT gateways in three zones would be about
-// 100 with nothing travelling through them, and would let everything out.
+// Five in three zones are about 120 dollars a month and cell. NAT gateways in three zones are about
+// 115 with nothing travelling through them, addresses included, and let everything out; with them no interface endpoint
+// stands here.
 //
 // Functions write their logs without the network, and the shards' slices are outside of it; instances
 // reach their archive, bucket and tables through the gateways.
@@ -105,6 +140,9 @@ func addEndpoints(core awscdk.Stack, p *plan, n network) {
 	}
 	gateway("ToDynamoDB", awsec2.GatewayVpcEndpointAwsService_DYNAMODB())
 	gateway("ToS3", awsec2.GatewayVpcEndpointAwsService_S3())
+	if p.public != nil {
+		return
+	}
 
 	sg := awsec2.NewSecurityGroup(core, str("EndpointGroup"), &awsec2.SecurityGroupProps{
 		Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoints: in from the router")})

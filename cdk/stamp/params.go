@@ -68,16 +68,17 @@ func (r reader) securityGroup(id, path string) awsec2.ISecurityGroup {
 		str(r.get(path, awsssm.ParameterValueType_AWS_EC2_SECURITYGROUP_ID)), &awsec2.SecurityGroupImportOptions{Mutable: no})
 }
 
-// network is the cell's network as a shard's stack sees it. A stack may declare no parameter that it
+// network is the cell's network as a shard's stack sees it, in these zones. A stack may declare no parameter that it
 // does not use, so the router's security group is left to routerGroup.
-func (r reader) network() network {
+func (r reader) network(zones []string) network {
 	n := network{
+		zones: zones,
 		vpc: awsec2.Vpc_FromVpcAttributes(r.st, str("Vpc"), &awsec2.VpcAttributes{
 			VpcId: str(r.get(paramVPC, awsssm.ParameterValueType_AWS_EC2_VPC_ID)), AvailabilityZones: strs(r.p.cell.ZoneNames()...)}),
 		hosts: awsroute53.PrivateHostedZone_FromPrivateHostedZoneAttributes(r.st, str("Hosts"), &awsroute53.PrivateHostedZoneAttributes{
 			HostedZoneId: str(r.get(paramHosts, awsssm.ParameterValueType_AWS_ROUTE53_HOSTEDZONE_ID)), ZoneName: str(r.p.names.Zone())}),
 	}
-	for _, zone := range r.p.cell.Zones {
+	for _, zone := range zones {
 		id := r.get(paramSubnet(zone), awsssm.ParameterValueType_AWS_EC2_SUBNET_ID)
 		n.subnets = append(n.subnets, importedSubnet(r.st, r.p, zone, id))
 	}

@@ -41,6 +41,7 @@ type plan struct {
 	workerDir string            // "" when shards have no Lambda slice
 	service   *service          // nil when shards have no HTTP service
 	blocks    map[string]string // zone letter to the block of its subnet; nil in an imported network
+	public    map[string]string // the same of its public subnet; nil where the cell has no NAT gateways
 	groups    []string          // load balancers that several shards stand behind, in order
 	shards    []shardPlan
 }
@@ -50,8 +51,9 @@ type shardPlan struct {
 	id       string
 	names    names.Shard
 	env      map[string]string
-	group    string // the load balancer it stands behind with others; "" for one of its own
-	priority int    // of its rule there
+	zones    []string // that its instances are in
+	group    string   // the load balancer it stands behind with others; "" for one of its own
+	priority int      // of its rule there
 }
 
 // balancer is the load balancer that the shard stands behind, by the word that its target group's name
@@ -150,7 +152,10 @@ func (p plan) of(place int) (*plan, error) {
 	}
 	var faults []error
 	if c.VPC == nil {
-		blocks, err := subnetBlocks(c.CIDR, c.Zones)
+		blocks, err := subnetBlocks(c.CIDR, c.Zones, privateHalf)
+		if err == nil && c.Egress == fleet.EgressNAT {
+			p.public, err = subnetBlocks(c.CIDR, c.Zones, publicHalf)
+		}
 		if err != nil {
 			err = p.fault("zones", err.Error(), fmt.Sprintf("its own network has room for the zones a to %c", 'a'+zoneRoom-1), "write one of those, or give the cell a vpc")
 		}
@@ -160,7 +165,10 @@ func (p plan) of(place int) (*plan, error) {
 	faults = append(faults, p.checkGroups(grouping))
 	p.groups = grouping.groups
 	for _, s := range c.Shards {
-		sp := shardPlan{id: s.ID, names: p.names.Shard(s.ID), group: grouping.of[s.ID], priority: grouping.priority[s.ID]}
+		sp := shardPlan{id: s.ID, names: p.names.Shard(s.ID), zones: c.Zones, group: grouping.of[s.ID], priority: grouping.priority[s.ID]}
+		if p.fleet.Shard.Zones == fleet.ZonesOne {
+			sp.zones = []string{s.Zone}
+		}
 		sp.env = p.shardEnvironment(sp.names, s.ID)
 		p.shards = append(p.shards, sp)
 	}
@@ -192,12 +200,15 @@ func (p *plan) arn(service, resource string) string {
 // directoryRegion is where the cell reads the directory.
 func (p *plan) directoryRegion() string { return directoryRegion(p.fleet, p.cell) }
 
-// checkDirectory refuses a cell whose own network, which has no way out, would keep its router from
-// the directory.
+// leadsOut says whether a cell's network leads to more than AWS's services of its own region. The owner of an
+// imported one has seen to that.
+func leadsOut(c fleet.Cell) bool { return c.VPC != nil || c.Egress == fleet.EgressNAT }
+
+// checkDirectory refuses a cell whose network, which has no way out, would keep its router from the directory.
 func (p *plan) checkDirectory() error {
-	if r := p.directoryRegion(); r != p.cell.Region {
+	if r := p.directoryRegion(); r != p.cell.Region && !leadsOut(p.cell) {
 		return p.fault("region", "its own network has no way to other regions", "the nearest directory is in "+r,
-			"add "+p.cell.Region+" to directory.replicas, or give the cell a vpc with a way out")
+			"add "+p.cell.Region+" to directory.replicas, or write egress: nat, or give the cell a vpc with a way out")
 	}
 	return nil
 }

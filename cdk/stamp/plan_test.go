@@ -30,23 +30,26 @@ func message(err error) string {
 	return err.Error()
 }
 
-// TestSubnetBlocks: blocks lie in the network, keep apart, leave its upper half free, and follow from
-// network and letter alone.
+// TestSubnetBlocks: blocks lie in their half of the network, keep apart, and follow from network and letter alone.
 func TestSubnetBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.IntRange(16, 20).Draw(t, "bits")
 		network := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, rapid.Byte().Draw(t, "second"), rapid.Byte().Draw(t, "third"), 0}), bits).Masked()
 		zones := rapid.Permutation([]string{"a", "b", "c", "d", "e", "f", "g", "h"}).Draw(t, "zones")
 		zones = zones[:rapid.IntRange(1, 8).Draw(t, "count")]
-		blocks, err := subnetBlocks(network.String(), zones)
+		in := rapid.SampledFrom([]half{privateHalf, publicHalf}).Draw(t, "half")
+		blocks, err := subnetBlocks(network.String(), zones, in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := []netip.Prefix{upperHalf(network)}
+		var all []netip.Prefix
 		for _, z := range zones {
 			block := netip.MustParsePrefix(blocks[z])
 			if block.Masked() != block || block.Bits() != bits+4 || !network.Contains(block.Addr()) {
 				t.Fatalf("zone %s of %s has %s", z, network, block)
+			}
+			if upperHalf(network).Contains(block.Addr()) != (in == publicHalf) {
+				t.Fatalf("zone %s of %s has %s, which is in the other half", z, network, block)
 			}
 			for _, other := range all {
 				if block.Overlaps(other) {
@@ -54,12 +57,12 @@ func TestSubnetBlocks(t *testing.T) {
 				}
 			}
 			all = append(all, block)
-			if alone, err := subnetBlocks(network.String(), []string{z}); err != nil || alone[z] != blocks[z] {
+			if alone, err := subnetBlocks(network.String(), []string{z}, in); err != nil || alone[z] != blocks[z] {
 				t.Fatalf("zone %s has %s alone, and %s among %v", z, alone[z], blocks[z], zones)
 			}
 		}
 	})
-	if _, err := subnetBlocks("10.0.0.0/16", []string{"a", "i"}); err == nil || !strings.Contains(err.Error(), `zone "i"`) {
+	if _, err := subnetBlocks("10.0.0.0/16", []string{"a", "i"}, privateHalf); err == nil || !strings.Contains(err.Error(), `zone "i"`) {
 		t.Errorf("zone i: %v", err)
 	}
 }

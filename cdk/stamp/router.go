@@ -8,8 +8,17 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
 
+	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
+
+// provisioned is how many environments of the alias's version are kept started; nil for none.
+func provisioned(r fleet.Router) *float64 {
+	if r.ProvisionedConcurrency == 0 {
+		return nil
+	}
+	return num(r.ProvisionedConcurrency)
+}
 
 // routerTimeout ends a routed request before API Gateway does, which gives up after 30 s.
 const routerTimeout = 29
@@ -38,7 +47,7 @@ func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secr
 		Environment:                  variables(p.routerEnv),
 	})
 	live := awslambda.NewAlias(core, str("RouterLive"), &awslambda.AliasProps{
-		AliasName: str(names.Alias), Version: fn.CurrentVersion()})
+		AliasName: str(names.Alias), Version: fn.CurrentVersion(), ProvisionedConcurrentExecutions: provisioned(p.fleet.Router)})
 	for _, region := range p.fleet.FrontDoors() {
 		awslambda.NewCfnPermission(core, str("FrontDoor-"+region), &awslambda.CfnPermissionProps{
 			FunctionName: live.FunctionArn(), Action: str("lambda:InvokeFunction"), Principal: str(frontDoorRoleARN(p.fleet, region))})

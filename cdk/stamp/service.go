@@ -13,11 +13,16 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3assets"
 )
 
-// newService is the shard's HTTP service: instances in every zone of the cell behind one target
-// group, reached through a load balancer of the shard's own or of its group.
+// newService is the shard's HTTP service: instances in every zone of the cell, or in the shard's own alone, behind one
+// target group, reached through a load balancer of the shard's own or of its group. A load balancer is in every zone of
+// the cell, as AWS asks for two at least, and passes requests on across them.
 func newService(st awscdk.Stack, p *plan, s shardPlan, key awskms.Key) watched {
 	core := reader{st, p}
-	n := core.network()
+	zones := p.cell.Zones
+	if s.group != "" {
+		zones = s.zones // the load balancer is in another stack
+	}
+	n := core.network(zones)
 	sg := awsec2.NewSecurityGroup(st, str("InstanceGroup"), &awsec2.SecurityGroupProps{
 		Vpc: n.vpc, AllowAllOutbound: no, Description: str("Instances of shard " + s.id + ": in from the load balancer, out to AWS")})
 	sg.AddEgressRule(awsec2.Peer_AnyIpv4(), awsec2.Port_Tcp(num(443)), str("AWS"), nil)
@@ -73,11 +78,15 @@ func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.IS
 	h := p.service
 	group := awsautoscaling.NewAutoScalingGroup(st, str("Instances"), &awsautoscaling.AutoScalingGroupProps{
 		AutoScalingGroupName: str(s.names.Group()),
-		Vpc:                  n.vpc, VpcSubnets: n.placed(),
+		Vpc:                  n.vpc, VpcSubnets: n.within(s.zones),
 		LaunchTemplate: newTemplate(st, p, s, sg, key),
 		MinCapacity:    num(h.Min), MaxCapacity: num(h.Max),
 		HealthChecks: awsautoscaling.HealthChecks_WithAdditionalChecks(&awsautoscaling.AdditionalHealthChecksOptions{
 			AdditionalTypes: list(awsautoscaling.AdditionalHealthCheckType_ELB), GracePeriod: seconds(startTime)}),
+		// What else replaces instances (an instance refresh, a failed health check) launches the new one first and waits
+		// until it is warm, so that the group has as many as it wants all the time.
+		DefaultInstanceWarmup: seconds(startTime),
+		MinHealthyPercentage:  num(100), MaxHealthyPercentage: num(110),
 		Signals: awsautoscaling.Signals_WaitForMinCapacity(&awsautoscaling.SignalsOptions{
 			MinSuccessPercentage: num(100), Timeout: seconds(signalTime)}),
 		UpdatePolicy: awsautoscaling.UpdatePolicy_RollingUpdate(&awsautoscaling.RollingUpdateOptions{

@@ -46,6 +46,9 @@ var shapes = map[string]func(*fleet.Fleet){
 		f.Shard.Encryption = fleet.EncryptionOwn
 		f.Shard.Schedules = []fleet.Schedule{{Name: "sweep", Every: 15 * time.Minute}, {Name: "report", Every: 24 * time.Hour}}
 		f.Cells[0].Quarantine = []string{"s03", "s04"}
+		f.Cells[0].Egress = fleet.EgressNAT
+		f.Router.Ingress, f.Router.Stream, f.Router.ProvisionedConcurrency = fleet.IngressURL, true, 10
+		f.Shard.Zones = fleet.ZonesOne
 		f.Deploy = fleet.Deploy{Qualifier: "orders9", PermissionsBoundary: "team-boundary", Tags: map[string]string{"team": "payments", "cost-center": "1207"}}
 		f.Routes = append([]fleet.Route{{Path: "/reports/*", Via: "lambda", Fanout: true, Timeout: 3 * time.Second},
 			{Path: "/same/*", Via: "http", Timeout: f.Router.AttemptTimeout}}, f.Routes...)

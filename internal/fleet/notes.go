@@ -18,12 +18,7 @@ type Note struct {
 // noEffectYet are the keys that are checked and that nothing acts on so far, with what will. Whoever
 // gives one an effect removes it here; docs/fleet.md is made from this list, too.
 var noEffectYet = map[string]string{
-	"rollout":                       "fleet validate shows the waves, and rollouts will follow them",
-	"router.provisionedConcurrency": "environments will be kept started",
-	"router.ingress":                "an HTTP API stands before the router",
-	"router.stream":                 "answers are passed on whole",
-	"shard.zones":                   "instances are in every zone of the cell",
-	"cells[].egress":                "cells have endpoints alone",
+	"rollout": "fleet validate shows the waves, and rollouts will follow them",
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
