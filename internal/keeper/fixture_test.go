@@ -102,6 +102,7 @@ type world struct {
 	throttles  map[string]float64
 	ages       map[string]time.Duration
 	down       map[string]bool // by name of a part
+	told       sync.Mutex      // of what follows: several keepers may be at work at once
 	asked      []string        // shards of the last question for health
 	listLimits []int
 }
@@ -144,7 +145,9 @@ func (w *world) is(part string) error {
 }
 
 func (w *world) ListCell(_ context.Context, _, after string, limit int) ([]directory.Entry, error) {
+	w.told.Lock()
 	w.listLimits = append(w.listLimits, limit)
+	w.told.Unlock()
 	at := slices.IndexFunc(w.tenants, func(e directory.Entry) bool { return e.Tenant > after })
 	if at < 0 {
 		return nil, w.is(partEntries)
@@ -173,7 +176,9 @@ func (w *world) JWKS(context.Context) (json.RawMessage, error) {
 }
 
 func (w *world) Targets(_ context.Context, shards []string) (map[string]Count, error) {
+	w.told.Lock()
 	w.asked = shards
+	w.told.Unlock()
 	return w.targets, w.is(partTargets)
 }
 
