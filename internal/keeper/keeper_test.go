@@ -280,7 +280,7 @@ func TestUpwards(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 4 {
 				k := w.keeper()
-				k.c.Targets, k.c.Directory = nil, sober{w} // which keep notes, for one user alone
+				k.c.Targets, k.c.Directory, k.lists = nil, sober{w}, sober{w} // which keep notes, for one user alone
 				wg.Go(func() {
 					out, err := k.Write(context.Background(), Options{})
 					mu.Lock()
