@@ -39,5 +39,5 @@ go test ./internal/adapter/boltitems -run '^$' -bench . -count "$count"
 heading 'local cell: the p99 of tenants that have nothing to do with a bad shard, in pairs of runs with and without it'
 go test ./test/footnote -run '^$' -bench Unaffected -benchtime 20x -timeout 60m
 
-heading 'synthesis: one cell of 16 shards and the global stack, in one process'
-go test ./cdk/stamp -run '^$' -bench Cell -benchtime 3x -timeout 20m
+heading 'synthesis: cells of up to 64 shards, fleets of up to 20 cells, one cell of 20; a process each'
+go test ./cdk/stamp -run '^$' -bench Scale -benchtime 3x -timeout 60m

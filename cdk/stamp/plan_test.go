@@ -3,7 +3,6 @@ package stamp
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -139,23 +138,5 @@ func TestGroupShards(t *testing.T) {
 	}
 	if g := groupShards(nil, named); len(g.groups)+len(g.of) > 0 {
 		t.Errorf("shards without HTTP are in %v", g)
-	}
-}
-
-// BenchmarkCell synthesises one cell of 16 shards, with the global stack, in this process and the
-// CDK's own.
-func BenchmarkCell(b *testing.B) {
-	f := sample(b, func(f *fleet.Fleet) {
-		f.Cells[0].Shards = nil
-		for n := range 16 {
-			f.Cells[0].Shards = append(f.Cells[0].Shards, fleet.ShardSpec{ID: fmt.Sprintf("s%02d", n+1), Zone: "abc"[n%3 : n%3+1]})
-		}
-	})
-	for b.Loop() {
-		folder, err := try(b, input(f))
-		if err != nil {
-			b.Fatal(err)
-		}
-		must(b, os.RemoveAll(folder))
 	}
 }
