@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -51,8 +52,10 @@ func TestTenantExportStopsWithinAPage(t *testing.T) {
 	}
 	store := dir.Store("ann")
 	const tenants = 2500 // three pages
+	// Rows that are long, so that the file is full before go test's own log of this process would be.
+	long := strings.Repeat("x", 120)
 	for i := range tenants {
-		e := directory.Entry{Tenant: fmt.Sprintf("t%04d", i), Cell: "eu-1", State: directory.Active, Pins: []string{"s1"}, Operation: "add"}
+		e := directory.Entry{Tenant: fmt.Sprintf("t%04d-%s", i, long), Cell: "eu-1", State: directory.Active, Pins: []string{"s1"}, Operation: "add"}
 		if _, err := store.Create(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
