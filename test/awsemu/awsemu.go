@@ -8,7 +8,10 @@ package awsemu
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +27,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -201,6 +205,45 @@ func (e *Emulator) Invocations(t testing.TB) map[string]int {
 		t.Fatalf("ask the emulator for its state: %v", err)
 	}
 	return state.Invocations
+}
+
+// Ask asks a service by AWS JSON, version "1.0" or "1.1" of that protocol: one whose SDK the project does not need
+// otherwise, or speaks a protocol that the emulator does not. service is the name that requests are signed for;
+// in may be nil.
+func (e *Emulator) Ask(t testing.TB, account, region, service, version, operation string, in, out any) {
+	t.Helper()
+	if in == nil {
+		in = struct{}{}
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-amz-json-"+version)
+	request.Header.Set("X-Amz-Target", operation)
+	digest, c := sha256.Sum256(body), e.assume(t, account)
+	if err := v4.NewSigner().SignHTTP(t.Context(), c, request, hex.EncodeToString(digest[:]), service, region, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	if err == nil {
+		err = json.Unmarshal(answer, out)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v: %s", operation, err, answer)
+	}
 }
 
 // assume enters an account as the emulator knows accounts: by an assumed role.

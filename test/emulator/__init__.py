@@ -12,6 +12,7 @@ mended here, one module a matter; each module's docstring says which lie it mend
     arns             what is named by an ARN is looked for where that says
     identities       roles may come and go while others are used
     buckets          bucket policies are kept, not judged
+    composites       alarms over other alarms are made, and hold on to these
     trail            CloudTrail has seen nothing
     accounts         clients and credentials of any account, through assume-role
     guardian         nothing outlives the test that started it

@@ -16,7 +16,6 @@ TYPES: dict[str, str] = {
     "AWS::CDK::Metadata": "CDK's usage record: it makes nothing on AWS either",
     "AWS::Logs::SubscriptionFilter": "moto takes every line for one that a pattern in JSON matches: tests send the event themselves",
     "AWS::Lambda::EventInvokeConfig": "nothing repeats asynchronous invocations here: attempts and ages are asserted on the template",
-    "AWS::CloudWatch::CompositeAlarm": "moto evaluates no alarm rules",
 }
 
 # What the handlers of other types leave out on purpose.
