@@ -5,70 +5,230 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
 )
 
-// changed is how many events each stack's resources have had.
-func (w *world) changed(t *testing.T) map[string]int {
+// changed is how many events the resources of each type have had, by stack, where that stands.
+func (w *world) changed(t *testing.T) map[string]map[string]int {
 	t.Helper()
-	client := cloudformation.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
-	counts := map[string]int{}
-	for name := range w.stacks(t, homeAccount, homeRegion) {
-		out, err := client.DescribeStackEvents(t.Context(), &cloudformation.DescribeStackEventsInput{StackName: aws.String(name)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range out.StackEvents {
-			if aws.ToString(e.LogicalResourceId) != name {
-				counts[name]++
+	counts := map[string]map[string]int{}
+	for at := range w.places() {
+		client := cloudformation.NewFromConfig(w.at(t, at))
+		for name := range w.stacks(t, at.account, at.region) {
+			stack := strings.Join([]string{at.account, at.region, name}, "/")
+			out, err := client.DescribeStackEvents(t.Context(), &cloudformation.DescribeStackEventsInput{StackName: aws.String(name)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts[stack] = map[string]int{}
+			for _, e := range out.StackEvents {
+				if aws.ToString(e.LogicalResourceId) != name {
+					counts[stack][aws.ToString(e.ResourceType)]++
+				}
 			}
 		}
 	}
 	return counts
 }
 
+// touched are the types of resources that had events between two looks, by stack. A stack that went is not told of.
+func touched(before, after map[string]map[string]int) map[string][]string {
+	types := map[string][]string{}
+	for stack, counts := range after {
+		for kind, n := range counts {
+			if n != before[stack][kind] {
+				types[stack] = append(types[stack], kind)
+			}
+		}
+		slices.Sort(types[stack])
+	}
+	return types
+}
+
 // sameAssemblyAgain deploys what is deployed: nothing happens.
 func (w *world) sameAssemblyAgain(t *testing.T, assembly string) {
 	before := w.changed(t)
 	out := w.deploy(t, assembly, "global", canary+"/*")
-	stacks := 2 + len(w.cell(t, canary).Shards.IDs())
+	stacks := 0
+	for stack := range before {
+		if !strings.HasSuffix(stack, "/CDKToolkit") {
+			stacks++
+		}
+	}
 	if got := strings.Count(out, "(no changes)"); got != stacks {
 		t.Errorf("%d stacks report no changes, want %d:\n%s", got, stacks, out)
 	}
-	if diff := cmp.Diff(before, w.changed(t)); diff != "" {
-		t.Errorf("events by stack (-before +after):\n%s", diff)
+	if got := touched(before, w.changed(t)); len(got) > 0 {
+		t.Errorf("these resources had events: %v", got)
 	}
 }
 
-// oneShardMore grows the canary: a stack is created, and no other is touched.
-func (w *world) oneShardMore(t *testing.T) {
-	before, was := w.changed(t), w.cell(t, canary).Shards.IDs()
-	w.writeFleet(t, func(yaml string) string {
-		return strings.Replace(strings.ReplaceAll(yaml, "shards: 16", "shards: 4"), "shards: 4, tenants: internal", "shards: 5, tenants: internal", 1)
-	})
-	now := w.cell(t, canary).Shards.IDs()
-	if len(now) != len(was)+1 {
-		t.Fatalf("the canary has the shards %v after it grew", now)
-	}
-	w.deploy(t, w.synth(t, "-c", "cell="+canary), canary+"/*")
-
-	after := w.changed(t)
-	touched := map[string]bool{}
-	for name := range after {
-		if after[name] != before[name] {
-			touched[name] = true
+// second is the release that adds a shard to the canary, has new code and more memory for every slice, and raises
+// the number of shards that a tenant has.
+func (w *world) second(t *testing.T) *release {
+	t.Helper()
+	dist := t.TempDir()
+	for _, unchanged := range []string{"router", "keeper", "frontdoor", "worker-http"} {
+		if err := os.Symlink(filepath.Join(w.dist, unchanged), filepath.Join(dist, unchanged)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	added := now[len(now)-1]
-	if got, want := slices.Sorted(maps.Keys(touched)), []string{w.names.Cell(canary).Shard(added).Stack()}; !slices.Equal(got, want) {
-		t.Errorf("the resources of stacks %v changed, want those of %v", got, want)
+	// As scripts/build-dist.sh builds it, but for a mark by which the code is another.
+	w.run(t, w.root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w -buildid=second", "-tags", "lambda.norpc", "-o", filepath.Join(dist, "worker", "bootstrap"), "./lambda/worker")
+	return w.describe(t, dist, edits(t, "shards: 4, tenants: internal", "shards: 5, tenants: internal", "perTenant: 2", "perTenant: 3", "memory: 512", "memory: 640"))
+}
+
+// third is the second without a cell, and without the wave that would have had none left.
+func (w *world) third(t *testing.T, second *release) *release {
+	t.Helper()
+	yaml, err := os.ReadFile(filepath.Join(second.dir, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	w.shard(t, added)
+	var kept []string
+	for line := range strings.Lines(string(yaml)) {
+		if !strings.Contains(line, "name: "+leaving+",") && !strings.Contains(line, "percent: 50") {
+			kept = append(kept, line)
+		}
+	}
+	return w.describe(t, second.dist, func(string) string { return strings.Join(kept, "") })
+}
+
+// edits replaces texts of a fleet, each of which must stand there once; they come in pairs of old and new.
+func edits(t *testing.T, pairs ...string) func(string) string {
+	return func(yaml string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if n := strings.Count(yaml, pairs[i]); n != 1 {
+				t.Fatalf("the sample fleet has %q %d times, want it once: write this edit otherwise", pairs[i], n)
+			}
+			yaml = strings.Replace(yaml, pairs[i], pairs[i+1], 1)
+		}
+		return yaml
+	}
+}
+
+// fleetChanges deploys the second release cell by cell, and migrates the canary to a topology with the new shard and
+// with more shards for each tenant, while tenants are served.
+func (w *world) fleetChanges(t *testing.T, second *release, assembly string) {
+	before, was, k := w.changed(t), w.cell(t, canary).Shards.IDs(), w.fleet.Placement.PerTenant
+	r := w.residence(t)
+	tenants := map[string][]string{}
+	for _, cell := range w.cells {
+		tenants[cell] = w.tenantsOf(t, r, cell)
+	}
+	old := map[string][]string{}
+	for _, tenant := range tenants[canary] {
+		old[tenant] = w.subset(t, r, tenant)
+	}
+	end := w.serve(t, tenants)
+	defer end(t)
+
+	w.release = second
+	w.releases++
+	for _, cell := range w.cells {
+		w.deploy(t, assembly, cell+"/*")
+	}
+	now := w.cell(t, canary).Shards.IDs()
+	want := map[string][]string{}
+	for _, cell := range w.cells {
+		c := w.cell(t, cell)
+		for _, id := range c.Shards.IDs() {
+			want[strings.Join([]string{c.Account, c.Region, w.names.Cell(cell).Shard(id).Stack()}, "/")] = []string{
+				"AWS::Lambda::Alias", "AWS::Lambda::Function", "AWS::Lambda::Version"}
+		}
+	}
+	// The dashboard and the alarm over all shards know the new one.
+	want[strings.Join([]string{homeAccount, homeRegion, w.names.Cell(canary).WatchStack()}, "/")] = []string{
+		"AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard"}
+	got := touched(before, w.changed(t))
+	newcomer := w.names.Cell(canary).Shard(now[len(now)-1]).Stack()
+	w.since[newcomer] = 1
+	added := strings.Join([]string{homeAccount, homeRegion, newcomer}, "/")
+	if len(now) != len(was)+1 || len(got[added]) < 10 {
+		t.Errorf("shards %v were %v before; of the new one there are %v", now, was, got[added])
+	}
+	delete(got, added)
+	delete(want, added)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what the change touched (-want +got):\n%s", diff)
+	}
+
+	if w.fleet.Placement.PerTenant != k+1 {
+		t.Fatalf("tenants have %d shards after %d", w.fleet.Placement.PerTenant, k)
+	}
+	w.operate(t, "topology", "publish", canary)
+	w.operate(t, "topology", "migrate", canary)
+	newest := w.newest(t, r, canary)
+	w.operate(t, "topology", "retire", canary, strconv.FormatUint(newest-1, 10))
+	calls := w.slices(t)
+	for _, tenant := range tenants[canary] {
+		subset := w.subset(t, r, tenant) // of k + 1 shards
+		t.Logf("%s has the shards %v, and had %v", tenant, subset, old[tenant])
+		if len(slices.Compact(slices.Sorted(slices.Values(slices.Concat(subset, old[tenant]))))) == len(old[tenant]) {
+			t.Errorf("%s came to no other shard: %v after %v", tenant, subset, old[tenant])
+		}
+	}
+	eventually(t, "every shard of the canary that has tenants was called", func() bool {
+		for _, tenant := range tenants[canary] {
+			if subset := w.subset(t, r, tenant); w.slices(t)[subset[0]] == calls[subset[0]] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// cellGoes takes a cell out of the fleet in the order of docs/deploying.md: its tenants, the front doors, its stacks,
+// the directory's policy. Its data stays, and the other cells are not touched.
+func (w *world) cellGoes(t *testing.T, third *release, assembly, smaller string) {
+	gone, config := w.cell(t, leaving), w.in(t, leaving)
+	key := w.secret(t, config, w.names.Cell(leaving).PlacementKey())
+	r := w.residence(t)
+	tenants := w.tenantsOf(t, r, leaving)
+	w.operate(t, "cell", "close", leaving)
+	for _, tenant := range tenants {
+		w.move(t, r, tenant, staying)
+	}
+	end := w.serve(t, map[string][]string{canary: w.tenantsOf(t, r, canary), staying: w.tenantsOf(t, r, staying)})
+	defer end(t)
+
+	before := w.changed(t)
+	w.deploy(t, smaller, "frontdoor-*")
+	w.cdk(t, w.dir, "destroy", "--app", assembly, "--force", "--exclusively", "--concurrency", "4", leaving+"/*")
+	w.deploy(t, smaller, "global")
+	after := w.changed(t)
+	w.release, w.left[leaving] = third, gone
+	w.cells = slices.DeleteFunc(w.cells, func(cell string) bool { return cell == leaving })
+
+	want := []string{strings.Join([]string{homeAccount, homeRegion, w.names.Stack()}, "/")}
+	for _, region := range w.doors {
+		want = append(want, strings.Join([]string{homeAccount, region, w.names.FrontDoorStack()}, "/"))
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(touched(before, after))); !slices.Equal(got, want) {
+		t.Errorf("stacks %v were touched, want %v", got, want)
+	}
+	w.noNetwork(t, place{gone.Account, gone.Region})
+	if w.secret(t, config, w.names.Cell(leaving).PlacementKey()) != key {
+		t.Error("the placement key is another than it was")
+	}
+	store, err := itemdynamo.New(dynamodb.NewFromConfig(config), itemdynamo.Tables{State: w.names.Cell(leaving).Store(), Shard: "any"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, found, err := store.Get(t.Context(), tenants[0], "ORDER#here"); err != nil || !found || string(body) != leaving {
+		t.Errorf("of the data that it kept there is %q, %v, %v", body, found, err)
+	}
 }
 
 // unknownTypeFails deploys a type that the emulator does not know: the CDK must report a failure, and the

@@ -15,7 +15,7 @@ import (
 
 // directoryInTwoSteps deploys the directory as docs/deploying.md says: first its replicas, then their
 // policies. Both at once is refused.
-func (w *world) directoryInTwoSteps(t *testing.T, assembly string) {
+func (w *world) directoryInTwoSteps(t *testing.T, assembly, withReplicas string) {
 	out := w.cdkFails(t, w.dir, append(deployArgs(assembly), "global")...)
 	if !strings.Contains(out, "cannot be created together with its resource policy") {
 		t.Errorf("the failure does not say what is wrong:\n%s", out)
@@ -23,7 +23,7 @@ func (w *world) directoryInTwoSteps(t *testing.T, assembly string) {
 	if got := w.stacks(t, homeAccount, homeRegion)[w.names.Stack()]; got != "ROLLBACK_COMPLETE" {
 		t.Errorf("the global stack is %q", got)
 	}
-	w.deploy(t, w.synth(t, "-c", "newReplicas="+strings.Join(w.fleet.Directory.Replicas, ",")), "global")
+	w.deploy(t, withReplicas, "global")
 	w.deploy(t, assembly, "global")
 }
 

@@ -3,7 +3,6 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,20 +11,21 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
 
+	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
@@ -43,59 +43,20 @@ func (w *world) stacks(t *testing.T, account, region string) map[string]string {
 	return found
 }
 
+// stacksAreComplete looks at the status of every stack that stands.
 func (w *world) stacksAreComplete(t *testing.T) {
-	cell := w.names.Cell(canary)
-	want := map[string]string{"CDKToolkit": "CREATE_COMPLETE", w.names.Stack(): "UPDATE_COMPLETE", cell.Stack(): "CREATE_COMPLETE"}
-	for _, shard := range w.cell(t, canary).Shards.IDs() {
-		want[cell.Shard(shard).Stack()] = "CREATE_COMPLETE"
-	}
-	if diff := cmp.Diff(want, w.stacks(t, homeAccount, homeRegion)); diff != "" {
-		t.Errorf("stacks (-want +got):\n%s", diff)
-	}
-}
-
-// nothingOfAnotherCell looks at every account and region of the fleet: all that is there belongs to the
-// canary, the directory or the CDK's own bootstrap.
-func (w *world) nothingOfAnotherCell(t *testing.T) {
-	prefix := w.names.Cell(canary).Stack()
-	prefix = strings.TrimSuffix(prefix, "core")
-	for _, c := range w.fleet.Cells {
-		if c.Account != homeAccount || c.Region != homeRegion {
-			if found := w.stacks(t, c.Account, c.Region); len(found) > 0 {
-				t.Errorf("account %s, %s: stacks %v", c.Account, c.Region, found)
-			}
-		}
-		config := w.aws.Config(t, c.Account, c.Region)
-		functions, err := lambda.NewFromConfig(config).ListFunctions(t.Context(), &lambda.ListFunctionsInput{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tables, err := dynamodb.NewFromConfig(config).ListTables(t.Context(), &dynamodb.ListTablesInput{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		queues, err := sqs.NewFromConfig(config).ListQueues(t.Context(), &sqs.ListQueuesInput{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var found []string
-		for _, f := range functions.Functions {
-			found = append(found, *f.FunctionName)
-		}
-		found = append(found, tables.TableNames...)
-		for _, url := range queues.QueueUrls {
-			found = append(found, url[strings.LastIndexByte(url, '/')+1:])
-		}
-		for _, name := range found {
-			if !strings.HasPrefix(name, prefix) && name != w.names.DirectoryTable() {
-				t.Errorf("account %s, %s: %s belongs to another cell", c.Account, c.Region, name)
+	t.Helper()
+	for at := range w.places() {
+		for name, status := range w.stacks(t, at.account, at.region) {
+			if status != "CREATE_COMPLETE" && status != "UPDATE_COMPLETE" {
+				t.Errorf("stack %s of account %s, %s is %s", name, at.account, at.region, status)
 			}
 		}
 	}
 }
 
 func (w *world) directory(t *testing.T) {
-	table := w.table(t, w.names.DirectoryTable())
+	table := w.table(t, w.aws.Config(t, homeAccount, homeRegion), w.names.DirectoryTable())
 	if got := keys(table); got != "pk HASH, sk RANGE" {
 		t.Errorf("keys of the directory are %s", got)
 	}
@@ -112,10 +73,23 @@ func (w *world) directory(t *testing.T) {
 	}
 }
 
-// core reads back what the shards of the cell share.
-func (w *world) core(t *testing.T) {
-	cell := w.names.Cell(canary)
-	config := w.aws.Config(t, homeAccount, homeRegion)
+// standing reads back all that the fleet says of the cells that stand, and that there is nothing else.
+func (w *world) standing(t *testing.T) {
+	t.Run("nothing else", w.nothingElse)
+	t.Run("stacks", w.stacksAreComplete)
+	for _, cell := range w.cells {
+		t.Run(cell, func(t *testing.T) {
+			w.core(t, cell)
+			for _, id := range w.cell(t, cell).Shards.IDs() {
+				t.Run(id, func(t *testing.T) { w.shard(t, cell, id) })
+			}
+		})
+	}
+}
+
+// core reads back what the shards of a cell share.
+func (w *world) core(t *testing.T, name string) {
+	cell, config := w.names.Cell(name), w.in(t, name)
 	t.Run("placement key", func(t *testing.T) {
 		out, err := secretsmanager.NewFromConfig(config).GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: aws.String(cell.PlacementKey())})
 		if err != nil {
@@ -130,47 +104,39 @@ func (w *world) core(t *testing.T) {
 		}
 	})
 	t.Run("router", func(t *testing.T) {
-		w.function(t, cell.Router(), w.fleet.Router.ReservedConcurrency)
+		w.function(t, config, cell.Router(), w.fleet.Router.ReservedConcurrency, w.fleet.Router.Memory, "1")
+	})
+	t.Run("keeper", func(t *testing.T) {
+		w.function(t, config, cell.Keeper(), 1, w.fleet.Keeper.Memory, "1")
+		w.schedule(t, name)
 	})
 	t.Run("store", func(t *testing.T) {
-		if got := keys(w.table(t, cell.Store())); got != "pk HASH, sk RANGE" {
+		if got := keys(w.table(t, config, cell.Store())); got != "pk HASH, sk RANGE" {
 			t.Errorf("keys are %s", got)
 		}
 	})
-	t.Run("subnets", func(t *testing.T) {
-		out, err := ec2.NewFromConfig(config).DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		zones := map[string]bool{}
-		for _, s := range out.Subnets {
-			if !aws.ToBool(s.DefaultForAz) {
-				zones[*s.AvailabilityZone] = true
-			}
-		}
-		if got, want := slices.Sorted(maps.Keys(zones)), w.cell(t, canary).ZoneNames(); !slices.Equal(got, want) {
-			t.Errorf("subnets in %v, want %v", got, want)
-		}
-	})
+	t.Run("network", func(t *testing.T) { w.network(t, name) })
+	t.Run("alarms", func(t *testing.T) { w.cellAlarms(t, name) })
 }
 
 // shard reads back one shard's own resources: exactly one of each.
-func (w *world) shard(t *testing.T, id string) {
-	shard := w.names.Cell(canary).Shard(id)
+func (w *world) shard(t *testing.T, cell, id string) {
+	shard, config, of := w.names.Cell(cell).Shard(id), w.in(t, cell), w.cell(t, cell)
 	t.Run("slice", func(t *testing.T) {
-		w.function(t, shard.Worker(), w.fleet.Shard.Lambda.ReservedConcurrency)
+		w.function(t, config, shard.Worker(), w.fleet.Shard.Lambda.ReservedConcurrency, w.fleet.Shard.Lambda.Memory, w.version(shard))
 	})
-	t.Run("queue", func(t *testing.T) { w.queue(t, shard) })
-	t.Run("target group", func(t *testing.T) { w.targetGroup(t, shard) })
-	t.Run("Auto Scaling group", func(t *testing.T) { w.group(t, shard) })
+	t.Run("queue", func(t *testing.T) { w.queue(t, config, shard) })
+	t.Run("target group", func(t *testing.T) { w.targetGroup(t, place{of.Account, of.Region}, shard) })
+	t.Run("Auto Scaling group", func(t *testing.T) { w.group(t, of, shard) })
+	t.Run("alarms", func(t *testing.T) { w.shardAlarms(t, place{of.Account, of.Region}, shard) })
 	t.Run("table", func(t *testing.T) {
-		if got := keys(w.table(t, shard.Table())); got != "pk HASH, sk RANGE" {
+		if got := keys(w.table(t, config, shard.Table())); got != "pk HASH, sk RANGE" {
 			t.Errorf("keys are %s", got)
 		}
 	})
 	t.Run("bucket", func(t *testing.T) {
-		client := s3.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion), func(o *s3.Options) { o.UsePathStyle = true })
-		out, err := client.GetPublicAccessBlock(t.Context(), &s3.GetPublicAccessBlockInput{Bucket: aws.String(shard.Bucket(homeAccount, homeRegion))})
+		client := s3.NewFromConfig(config, func(o *s3.Options) { o.UsePathStyle = true })
+		out, err := client.GetPublicAccessBlock(t.Context(), &s3.GetPublicAccessBlockInput{Bucket: aws.String(shard.Bucket(of.Account, of.Region))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,10 +147,15 @@ func (w *world) shard(t *testing.T, id string) {
 	})
 }
 
+// version is that of a shard's slice: it rises with each release since the shard's first.
+func (w *world) version(shard names.Shard) string {
+	return strconv.Itoa(w.releases - w.since[shard.Stack()])
+}
+
 // function reads back a function behind its alias.
-func (w *world) function(t *testing.T, name string, reserved int) {
+func (w *world) function(t *testing.T, config aws.Config, name string, reserved, memory int, version string) {
 	t.Helper()
-	client := lambda.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
+	client := lambda.NewFromConfig(config)
 	concurrency, err := client.GetFunctionConcurrency(t.Context(), &lambda.GetFunctionConcurrencyInput{FunctionName: &name})
 	if err != nil {
 		t.Fatal(err)
@@ -196,14 +167,20 @@ func (w *world) function(t *testing.T, name string, reserved int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *alias.FunctionVersion != "1" {
-		t.Errorf("alias %s is version %s, want 1", names.Alias, *alias.FunctionVersion)
+	if *alias.FunctionVersion != version {
+		t.Errorf("alias %s is version %s, want %s", names.Alias, *alias.FunctionVersion, version)
+	}
+	live, err := client.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &name, Qualifier: aws.String(names.Alias)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := int(aws.ToInt32(live.MemorySize)); got != memory {
+		t.Errorf("memory of %d MB, want %d", got, memory)
 	}
 }
 
-func (w *world) queue(t *testing.T, shard names.Shard) {
-	config := w.aws.Config(t, homeAccount, homeRegion)
-	attributes := w.attributes(t, shard.Queue())
+func (w *world) queue(t *testing.T, config aws.Config, shard names.Shard) {
+	attributes := attributesOf(t, config, shard.Queue())
 	var redrive struct {
 		Target string `json:"deadLetterTargetArn"`
 		Max    int    `json:"maxReceiveCount"`
@@ -211,7 +188,7 @@ func (w *world) queue(t *testing.T, shard names.Shard) {
 	if err := json.Unmarshal([]byte(attributes["RedrivePolicy"]), &redrive); err != nil {
 		t.Fatal(err)
 	}
-	if dead := w.attributes(t, shard.DeadLetters())["QueueArn"]; redrive.Target != dead || redrive.Max != w.fleet.Shard.Queue.MaxReceive {
+	if dead := attributesOf(t, config, shard.DeadLetters())["QueueArn"]; redrive.Target != dead || redrive.Max != w.fleet.Shard.Queue.MaxReceive {
 		t.Errorf("redrive policy %+v, want %s after %d", redrive, dead, w.fleet.Shard.Queue.MaxReceive)
 	}
 	sources, err := lambda.NewFromConfig(config).ListEventSourceMappings(t.Context(), &lambda.ListEventSourceMappingsInput{
@@ -231,9 +208,15 @@ func (w *world) queue(t *testing.T, shard names.Shard) {
 	}
 }
 
+// attributes are those of a queue of the canary.
 func (w *world) attributes(t *testing.T, queue string) map[string]string {
 	t.Helper()
-	client := sqs.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
+	return attributesOf(t, w.in(t, canary), queue)
+}
+
+func attributesOf(t *testing.T, config aws.Config, queue string) map[string]string {
+	t.Helper()
+	client := sqs.NewFromConfig(config)
 	url, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &queue})
 	if err != nil {
 		t.Fatal(err)
@@ -248,8 +231,8 @@ func (w *world) attributes(t *testing.T, queue string) map[string]string {
 
 // targetGroup follows a shard's traffic backwards: its balancer's listener forwards to its target group
 // alone, and the balancer's name in the cell's zone is an alias for it.
-func (w *world) targetGroup(t *testing.T, shard names.Shard) {
-	client := elb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
+func (w *world) targetGroup(t *testing.T, at place, shard names.Shard) {
+	client := elb.NewFromConfig(w.at(t, at))
 	groups, err := client.DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, names.OwnBalancer)}})
 	if err != nil {
 		t.Fatal(err)
@@ -280,41 +263,13 @@ func (w *world) targetGroup(t *testing.T, shard names.Shard) {
 		t.Errorf("the balancer forwards to %v, want %v", targets, want)
 	}
 	// The name that answers over both IP versions, which the CDK takes for an alias.
-	if got, want := strings.TrimSuffix(w.alias(t, shard), "."), "dualstack."+*balancer.DNSName; got != want {
+	if got, want := w.hosts(t, at)[shard.Zone()][shard.Host()], "dualstack."+*balancer.DNSName; got != want {
 		t.Errorf("%s is an alias for %q, want %s", shard.Host(), got, want)
 	}
 }
 
-// alias is what a shard's name in the cell's private zone stands for.
-func (w *world) alias(t *testing.T, shard names.Shard) string {
-	t.Helper()
-	client := route53.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
-	zones, err := client.ListHostedZones(t.Context(), &route53.ListHostedZonesInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, zone := range zones.HostedZones {
-		if *zone.Name != shard.Zone()+"." {
-			continue
-		}
-		if !zone.Config.PrivateZone {
-			t.Errorf("zone %s is public", *zone.Name)
-		}
-		records, err := client.ListResourceRecordSets(t.Context(), &route53.ListResourceRecordSetsInput{HostedZoneId: zone.Id})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range records.ResourceRecordSets {
-			if *r.Name == shard.Host()+"." && r.AliasTarget != nil {
-				return *r.AliasTarget.DNSName
-			}
-		}
-	}
-	return ""
-}
-
-func (w *world) group(t *testing.T, shard names.Shard) {
-	config := w.aws.Config(t, homeAccount, homeRegion)
+func (w *world) group(t *testing.T, cell fleet.Cell, shard names.Shard) {
+	config := w.aws.Config(t, cell.Account, cell.Region)
 	out, err := autoscaling.NewFromConfig(config).DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{
 		AutoScalingGroupNames: []string{shard.Group()}})
 	if err != nil {
@@ -335,14 +290,35 @@ func (w *world) group(t *testing.T, shard names.Shard) {
 	if n := len(policies.ScalingPolicies); n != 1 || aws.ToFloat64(policies.ScalingPolicies[0].TargetTrackingConfiguration.TargetValue) != 60 {
 		t.Errorf("%d scaling policies: %+v", n, policies.ScalingPolicies)
 	}
-	if group.LaunchTemplate == nil {
-		t.Error("the group has no launch template")
+	if zones := slices.Sorted(slices.Values(group.AvailabilityZones)); !slices.Equal(zones, cell.ZoneNames()) {
+		t.Errorf("instances start in %v, want %v", zones, cell.ZoneNames())
 	}
+	if group.LaunchTemplate == nil {
+		t.Fatal("the group has no launch template")
+	}
+	w.template(t, cell, *group.LaunchTemplate)
 	groups, err := elb.NewFromConfig(config).DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, names.OwnBalancer)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{*groups.TargetGroups[0].TargetGroupArn}; !slices.Equal(group.TargetGroupARNs, want) {
 		t.Errorf("the group's instances are targets of %v, want %v", group.TargetGroupARNs, want)
+	}
+}
+
+// template reads back the version of a launch template by which a group starts its instances.
+func (w *world) template(t *testing.T, cell fleet.Cell, of astypes.LaunchTemplateSpecification) {
+	t.Helper()
+	out, err := ec2.NewFromConfig(w.aws.Config(t, cell.Account, cell.Region)).DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{
+		LaunchTemplateId: of.LaunchTemplateId, Versions: []string{*of.Version}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, http := out.LaunchTemplateVersions[0].LaunchTemplateData, w.fleet.Shard.HTTP
+	if want := http.AMIs[cell.Region+"/arm64"]; aws.ToString(data.ImageId) != want || string(data.InstanceType) != http.InstanceType {
+		t.Errorf("instances are %s of %s, want %s of %s", data.InstanceType, aws.ToString(data.ImageId), http.InstanceType, want)
+	}
+	if data.MetadataOptions == nil || data.MetadataOptions.HttpTokens != ec2types.LaunchTemplateHttpTokensStateRequired {
+		t.Error("instances answer for their metadata without a token")
 	}
 }

@@ -2,12 +2,12 @@ package deploy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -17,14 +17,13 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/dynamohold"
 	"cellwall.dev/cellwall/internal/adapter/secretkey"
 	"cellwall.dev/cellwall/internal/directory"
-	"cellwall.dev/cellwall/internal/directory/directorytest"
 	"cellwall.dev/cellwall/internal/placement"
 )
 
 // table reads back a table, which must be recoverable to any point in time and protected from deletion.
-func (w *world) table(t *testing.T, name string) *types.TableDescription {
+func (w *world) table(t *testing.T, config aws.Config, name string) *types.TableDescription {
 	t.Helper()
-	client := dynamodb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
+	client := dynamodb.NewFromConfig(config)
 	out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
 	if err != nil {
 		t.Fatal(err)
@@ -67,26 +66,26 @@ func (w *world) residence(t *testing.T) *directory.Residence {
 		return dynamodb.NewFromConfig(w.aws.Config(t, account, region))
 	})
 	keys := func(ctx context.Context, cell, version string) ([]byte, error) {
-		return secretkey.Read(ctx, secretsmanager.NewFromConfig(config), w.names.Cell(cell).PlacementKey(), version)
+		return secretkey.Read(ctx, secretsmanager.NewFromConfig(w.in(t, cell)), w.names.Cell(cell).PlacementKey(), version)
 	}
 	return directory.NewResidence(d, dynamohold.New(find), keys)
 }
 
-// open adds the canary to the directory as an operator does: its cell, a topology, and what it takes.
-func (w *world) open(t *testing.T, r *directory.Residence) {
+// open adds a cell to the directory as an operator does: the cell, a topology, and what it takes.
+func (w *world) open(t *testing.T, r *directory.Residence, name string) {
 	t.Helper()
-	cell := w.cell(t, canary)
+	cell := w.cell(t, name)
 	topology := directory.Topology{
-		Cell: canary, Version: 1, Scheme: placement.Scheme(w.fleet.Placement.Scheme), KeyVersion: "1", KBySize: map[string]int{"": w.fleet.Placement.PerTenant}}
+		Cell: name, Version: 1, Scheme: placement.Scheme(w.fleet.Placement.Scheme), KeyVersion: "1", KBySize: map[string]int{"": w.fleet.Placement.PerTenant}}
 	for _, s := range cell.Shards {
 		topology.Shards = append(topology.Shards, directory.Shard{ID: s.ID, Zone: s.Zone, Weight: s.Weight, State: directory.InUse})
 	}
-	_, err := r.AddCell(t.Context(), directory.Cell{Name: canary, Internal: true, Zones: cell.Zones, Headroom: directory.DefaultHeadroom}, change("add"))
+	_, err := r.AddCell(t.Context(), directory.Cell{Name: name, Internal: cell.Tenants == "internal", Zones: cell.Zones, Headroom: directory.DefaultHeadroom}, change("add"))
 	if err == nil {
 		_, err = r.Publish(t.Context(), topology, change("publish"))
 	}
 	if err == nil {
-		_, err = r.OpenCell(t.Context(), canary, 1000_000, 0, directory.DefaultHeadroom, change("open"))
+		_, err = r.OpenCell(t.Context(), name, 1000_000, 0, directory.DefaultHeadroom, change("open"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -95,30 +94,4 @@ func (w *world) open(t *testing.T, r *directory.Residence) {
 
 func change(operation string) directory.Change {
 	return directory.Change{Operation: operation, By: "test", Why: "the deployment's test", At: time.Now()}
-}
-
-// directoryContract holds the records in DynamoDB to the contract of directory.Home, on a table like the
-// deployed one for each test, so that each begins empty.
-func (w *world) directoryContract(t *testing.T) {
-	config := w.aws.Config(t, homeAccount, homeRegion)
-	client := dynamodb.NewFromConfig(config)
-	deployed := w.table(t, w.names.DirectoryTable())
-	var indexes []types.GlobalSecondaryIndex
-	for _, i := range deployed.GlobalSecondaryIndexes {
-		indexes = append(indexes, types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection})
-	}
-	n := 0
-	directorytest.Records(t, func(t *testing.T) directory.Home {
-		n++
-		name := fmt.Sprintf("contract-%d", n)
-		_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-			TableName: &name, KeySchema: deployed.KeySchema, AttributeDefinitions: deployed.AttributeDefinitions,
-			GlobalSecondaryIndexes: indexes, StreamSpecification: deployed.StreamSpecification, BillingMode: types.BillingModePayPerRequest,
-		})
-		// The SDK repeats a request whose answer did not come; the name is this test's alone.
-		if exists := (*types.ResourceInUseException)(nil); err != nil && !errors.As(err, &exists) {
-			t.Fatal(err)
-		}
-		return dynamodir.New(client, name, dynamodir.WithStreams(dynamodbstreams.NewFromConfig(config)))
-	})
 }

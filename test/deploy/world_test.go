@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/test/awsemu"
@@ -25,31 +27,46 @@ import (
 
 const (
 	canary = "eu-canary"
+	// staying and leaving are cells of another account. The one that leaves is in another region, too, and beside a
+	// replica of the directory.
+	staying, leaving = "eu-1", "us-1"
 	// home is where the directory is, and the canary, too.
 	homeAccount, homeRegion = "111111111111", "eu-west-1"
 )
 
 // world is what the tests of one deployment share.
 type world struct {
-	root    string // of the project
-	dir     string // the fleet's folder: fleet.yaml, cdk.json, dist/
-	app     string // the CDK app, built
-	fleet   *fleet.Fleet
-	names   names.Fleet
-	aws     *awsemu.Emulator
-	environ []string
-	issuer  *issuer
+	root     string // of the project
+	app      string // the CDK app, built
+	*release        // the newest that is deployed
+	names    names.Fleet
+	aws      *awsemu.Emulator
+	environ  []string
+	issuer   *issuer
+
+	cells []string              // those that stand
+	doors []string              // the regions whose front door stands
+	left  map[string]fleet.Cell // those that were destroyed, as they were
+
+	releases int            // of the slices' code, that were deployed
+	since    map[string]int // how many there had been before a shard, by stack; none where it is not named
 }
 
-// newWorld builds everything that a deployment needs and starts the emulator. The other cells of the
-// sample fleet are cut to four shards, which saves time and leaves the canary as it is.
+// release is one state of the fleet: what is described, and what its functions run.
+type release struct {
+	dir   string // fleet.yaml, cdk.json, dist
+	dist  string // what the functions and instances run
+	fleet *fleet.Fleet
+}
+
+// newWorld builds everything that a deployment needs and starts the emulator.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	root, err := awsemu.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{root: root, dir: t.TempDir()}
+	w := &world{root: root, releases: 1, since: map[string]int{}, left: map[string]fleet.Cell{}}
 	if _, err := os.Stat(w.cli()); err != nil {
 		t.Fatal("the CDK's command line is not installed\nhint: make node_modules/.stamp does that, and make test, too")
 	}
@@ -59,70 +76,96 @@ func newWorld(t *testing.T) *world {
 	for _, name := range slices.Sorted(maps.Keys(w.aws.TemplateOnly())) {
 		t.Logf("template-only: %s: %s", name, w.aws.TemplateOnly()[name])
 	}
-	w.writeFleet(t, func(yaml string) string { return strings.ReplaceAll(yaml, "shards: 16", "shards: 4") })
-	w.names = names.ForFleet(w.fleet.Service)
-	w.copyFile(t, "cdk.json")
-	w.app = filepath.Join(t.TempDir(), "cdk-app")
+	bin := t.TempDir()
+	w.app = filepath.Join(bin, "cdk-app")
+	w.run(t, root, os.Environ(), "go", "build", "-o", bin+"/", "./cmd/cellwall")
 	w.run(t, root, os.Environ(), "go", "build", "-o", w.app, "./cdk")
-	w.run(t, root, append(os.Environ(), "DIST="+filepath.Join(w.dir, "dist"), "ARCH="+runtime.GOARCH), "scripts/build-dist.sh")
+	dist := filepath.Join(bin, "dist")
+	w.run(t, root, append(os.Environ(), "DIST="+dist, "ARCH="+runtime.GOARCH), "scripts/build-dist.sh")
+	w.release = w.describe(t, dist, func(yaml string) string { return yaml })
+	w.names = w.fleet.Names()
 	w.environ = append(w.aws.Environ(t, homeAccount, homeRegion),
 		"CI=true", "HOME="+t.TempDir(), "CDK_DISABLE_CLI_TELEMETRY=true", "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION=1", "NODE_NO_WARNINGS=1")
 	return w
 }
 
-// writeFleet puts an edited copy of the project's fleet.yaml into the fleet's folder, with the test's own issuer
-// and with front doors.
-func (w *world) writeFleet(t *testing.T, edit func(string) string) {
+// describe makes a release: an edited copy of the project's fleet.yaml, with the test's own issuer and with front
+// doors, beside the functions of dist.
+func (w *world) describe(t *testing.T, dist string, edit func(string) string) *release {
 	t.Helper()
+	r := &release{dir: t.TempDir(), dist: dist}
 	yaml, err := os.ReadFile(filepath.Join(w.root, "fleet.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(w.dir, "fleet.yaml")
 	const login = "https://login.example.com/"
 	if !strings.Contains(string(yaml), "issuer: "+login+",") {
 		t.Fatalf("the sample fleet's issuer is not %s any more: write it otherwise", login)
 	}
 	text := strings.Replace(string(yaml), login, w.issuer.URL, 1) + "frontDoor: {}\n"
-	if err := os.WriteFile(path, []byte(edit(text)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if w.fleet, err = fleet.Load(path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (w *world) copyFile(t *testing.T, name string) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(w.root, name))
+	path := filepath.Join(r.dir, "fleet.yaml")
+	settings, err := os.ReadFile(filepath.Join(w.root, "cdk.json"))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(w.dir, name), data, 0o666)
+		err = os.WriteFile(filepath.Join(r.dir, "cdk.json"), settings, 0o666)
+	}
+	if err == nil {
+		err = os.WriteFile(path, []byte(edit(text)), 0o666)
+	}
+	if err == nil {
+		err = os.Symlink(dist, filepath.Join(r.dir, "dist"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r.fleet, err = fleet.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // cell is a cell of the fleet, by name.
 func (w *world) cell(t *testing.T, name string) fleet.Cell {
 	t.Helper()
-	for _, c := range w.fleet.Cells {
-		if c.Name == name {
-			return c
-		}
+	c, ok := w.fleet.Cell(name)
+	if !ok {
+		t.Fatalf("the fleet has no cell %s", name)
 	}
-	t.Fatalf("the fleet has no cell %s", name)
-	return fleet.Cell{}
+	return c
 }
 
-// synth synthesises the fleet and returns the assembly's folder.
-func (w *world) synth(t *testing.T, args ...string) string {
+// in is the configuration of an SDK client that works where a cell is.
+func (w *world) in(t *testing.T, cell string) aws.Config {
 	t.Helper()
-	out := t.TempDir()
+	c := w.cell(t, cell)
+	return w.aws.Config(t, c.Account, c.Region)
+}
+
+// synth begins to synthesise a release beside what the test does next. What it returns waits for it and gives the
+// assembly's folder.
+func (w *world) synth(t *testing.T, r *release, args ...string) func(*testing.T) string {
+	t.Helper()
+	out, ended := t.TempDir(), make(chan struct{})
 	// The functions are run on this machine, so they are built for it.
 	arch := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
-	w.cdk(t, w.dir, append([]string{"synth", "--quiet", "--app", w.app, "--output", out, "-c", "arch=" + arch, "**"}, args...)...)
-	return out
+	args = append([]string{"synth", "--quiet", "--app", w.app, "--output", out, "-c", "arch=" + arch, "**"}, args...)
+	var said string
+	var failure error
+	start := time.Now()
+	go func() {
+		defer close(ended)
+		said, failure = command(t, r.dir, w.environ, w.cli(), args...)
+	}()
+	t.Cleanup(func() { <-ended }) // it ends with the test's context
+	return func(t *testing.T) string {
+		t.Helper()
+		waiting := time.Now()
+		<-ended
+		if failure != nil {
+			t.Fatalf("cdk %s: %v\n%s", strings.Join(args, " "), failure, said)
+		}
+		t.Logf("cdk synth was waited for for %.1f of at most %.1f s", time.Since(waiting).Seconds(), time.Since(start).Seconds())
+		return out
+	}
 }
 
 // deploy deploys stacks of an assembly and returns what the CDK wrote.
@@ -135,17 +178,34 @@ func deployArgs(assembly string) []string {
 	return []string{"deploy", "--app", assembly, "--require-approval", "never", "--exclusively", "--concurrency", "4", "--progress", "events"}
 }
 
-// bootstrap prepares an account's region for the CDK, with credentials of that account and outside of
-// any app's folder, as it must be.
-func (w *world) bootstrap(t *testing.T, account, region string) {
+// bootstrap prepares every account's regions for the CDK, with credentials of that account and outside of any app's
+// folder, as it must be.
+func (w *world) bootstrap(t *testing.T) {
 	t.Helper()
-	w.run(t, t.TempDir(), append(w.environ, w.aws.Environ(t, account, region)...), w.cli(), "bootstrap", "aws://"+account+"/"+region)
+	regions := map[string][]string{}
+	for at := range w.places() {
+		regions[at.account] = append(regions[at.account], at.region)
+	}
+	for account, regions := range regions {
+		args := []string{"bootstrap"}
+		for _, region := range regions {
+			args = append(args, "aws://"+account+"/"+region)
+		}
+		w.run(t, t.TempDir(), append(w.environ, w.aws.Environ(t, account, regions[0])...), w.cli(), args...)
+	}
 }
 
 // cdk runs the CDK's command line, which must succeed.
 func (w *world) cdk(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	return w.run(t, dir, w.environ, w.cli(), args...)
+}
+
+// operate runs cellwall's own command line on the deployed directory, as an operator of the home account does.
+func (w *world) operate(t *testing.T, args ...string) string {
+	t.Helper()
+	args = append(args, "--directory", "aws", "--role-name", "test", "--fleet", filepath.Join(w.dir, "fleet.yaml"), "--because", "the deployment's test")
+	return w.run(t, w.dir, w.environ, filepath.Join(filepath.Dir(w.app), "cellwall"), args...)
 }
 
 // cdkFails runs the CDK's command line, which must fail.

@@ -1,0 +1,79 @@
+package deploy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
+)
+
+// alarms are those of an account's region, by name.
+type alarms struct {
+	metrics []string            // over a metric
+	over    map[string][]string // over other alarms, with the names of these, sorted
+}
+
+var inRule = regexp.MustCompile(`ALARM\("([^"]+)"\)`)
+
+func (w *world) alarms(t *testing.T, at place, prefix string) alarms {
+	t.Helper()
+	var out struct {
+		MetricAlarms    []struct{ AlarmName string }
+		CompositeAlarms []struct{ AlarmName, AlarmRule string }
+	}
+	in := map[string]string{}
+	if prefix != "" {
+		in["AlarmNamePrefix"] = prefix
+	}
+	w.aws.Ask(t, at.account, at.region, "monitoring", "1.0", "GraniteServiceVersion20100801.DescribeAlarms", in, &out)
+	found := alarms{over: map[string][]string{}}
+	for _, a := range out.MetricAlarms {
+		found.metrics = append(found.metrics, a.AlarmName)
+	}
+	slices.Sort(found.metrics)
+	for _, a := range out.CompositeAlarms {
+		children := []string{}
+		for _, m := range inRule.FindAllStringSubmatch(a.AlarmRule, -1) {
+			children = append(children, m[1])
+		}
+		slices.Sort(children)
+		found.over[a.AlarmName] = children
+	}
+	return found
+}
+
+// shardAlarms reads back that a shard has one alarm over all of its others.
+func (w *world) shardAlarms(t *testing.T, at place, shard names.Shard) {
+	found := w.alarms(t, at, shard.Alarm(""))
+	if len(found.metrics) < 2 {
+		t.Errorf("alarms %v", found.metrics)
+	}
+	if diff := cmp.Diff(map[string][]string{shard.Health(): found.metrics}, found.over); diff != "" {
+		t.Errorf("alarms over alarms (-want +got):\n%s", diff)
+	}
+}
+
+// cellAlarms reads back what a cell's alarms over others are over: each of its shards, and all of its own.
+func (w *world) cellAlarms(t *testing.T, name string) {
+	c, cell := w.cell(t, name), w.names.Cell(name)
+	found := w.alarms(t, place{c.Account, c.Region}, cell.Alarm(""))
+	var shards, own []string
+	for _, id := range c.Shards.IDs() {
+		shards = append(shards, cell.Shard(id).Health())
+	}
+	for _, a := range found.metrics {
+		if kind := strings.TrimPrefix(a, cell.Alarm("")); !strings.Contains(kind, "/") && kind != "key-age" { // which tells by itself
+			own = append(own, a)
+		}
+	}
+	want := map[string][]string{cell.WorstShard(): shards, cell.Faults(): own, cell.Health(): {cell.Faults(), cell.WorstShard()}}
+	for over, children := range want {
+		if diff := cmp.Diff(children, found.over[over]); diff != "" {
+			t.Errorf("%s is over (-want +got):\n%s", over, diff)
+		}
+	}
+}
