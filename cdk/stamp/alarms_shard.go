@@ -14,8 +14,9 @@ const metricNamespace = "cellwall"
 // When a shard is not well.
 const (
 	// shardErrors is the share of requests, in percent, of which more must not fail, where there are at least
-	// shardRequests in a minute. Routers leave a shard that fails, and then send it a request now and then: hence few
-	// requests suffice, and three bad minutes of ten.
+	// shardRequests in a minute. Of fewer, all must not: routers leave a shard that is down, and each environment then
+	// sends it one request in up to two minutes, so that an alarm that wanted more would take back its word in the middle
+	// of an outage. Hence also three bad minutes of ten.
 	shardErrors   = 5
 	shardRequests = 5
 	// queuePatience is the age of the oldest message, in seconds, that is well; where a message may be hidden for
@@ -58,7 +59,7 @@ func shardAlarms(p *plan, s shardPlan, w watched) []alarm {
 		kind: "errors",
 		about: fmt.Sprintf("More than %d %% of the requests that routers sent to shard %s failed: no answer, a 5xx or a 421. "+
 			"Look at the lines of the router's log with this shard among attempts, then at the shard's own log and last deployment.", shardErrors, s.id),
-		expression: fmt.Sprintf("IF(requests >= %d, 100 * errors / requests, 0)", shardRequests),
+		expression: fmt.Sprintf("IF(requests >= %d OR errors == requests, 100 * errors / requests, 0)", shardRequests),
 		metrics: []queried{{"requests", metric{metricNamespace, "Requests", "Sum", shard}},
 			{"errors", metric{metricNamespace, "Errors", "Sum", shard}}},
 		period: minute, compare: above, threshold: shardErrors, of: 10, bad: 3,

@@ -86,7 +86,7 @@ func TestAlarms(t *testing.T) {
 		targets = `[{"Name":"TargetGroup","Value":{"Fn::GetAtt":["Targets8080ownDCF06043","TargetGroupFullName"]}},{"Name":"LoadBalancer","Value":{"Fn::GetAtt":["Alb16C2F182","LoadBalancerFullName"]}}]`
 	)
 	want := map[string]string{
-		"orders/eu-canary/s02/errors":            `IF(requests >= 5, 100 * errors / requests, 0), requests is Sum Requests by 60 s of ` + ofShard + `, errors is Sum Errors by 60 s of ` + ofShard + `: GreaterThanThreshold 5, 3 of 10, missing notBreaching`,
+		"orders/eu-canary/s02/errors":            `IF(requests >= 5 OR errors == requests, 100 * errors / requests, 0), requests is Sum Requests by 60 s of ` + ofShard + `, errors is Sum Errors by 60 s of ` + ofShard + `: GreaterThanThreshold 5, 3 of 10, missing notBreaching`,
 		"orders/eu-canary/s02/throttles":         `AWS/Lambda Sum Throttles by 60 s of [{"Name":"FunctionName","Value":"orders-eu-canary-s02-worker"}]: GreaterThanOrEqualToThreshold 1, 3 of 5, missing notBreaching`,
 		"orders/eu-canary/s02/dead-letters":      `AWS/SQS Maximum ApproximateNumberOfMessagesVisible by 60 s of [{"Name":"QueueName","Value":"orders-eu-canary-s02-dead"}]: GreaterThanOrEqualToThreshold 1, 1 of 1, missing ignore`,
 		"orders/eu-canary/s02/queue-age":         `AWS/SQS Maximum ApproximateAgeOfOldestMessage by 60 s of [{"Name":"QueueName","Value":"orders-eu-canary-s02-work"}]: GreaterThanThreshold 900, 5 of 5, missing notBreaching`,
