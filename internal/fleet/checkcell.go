@@ -46,7 +46,7 @@ func (c *checker) schedules() {
 			continue
 		}
 		if minutes, rest := s.Every/time.Minute, s.Every%time.Minute; rest != 0 || minutes < 60 && 60%minutes != 0 || minutes >= 60 && (minutes%60 != 0 || 24%(minutes/60) != 0) {
-			c.wrong(path+".every", fmt.Sprintf("%s.every is %v", path, s.Every), "it fires at the same minutes every day", "write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h")
+			c.wrong(path+".every", fmt.Sprintf("%s.every is %v", path, s.Every), "it must fire at the same minutes every day", "write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h")
 		}
 	}
 }
@@ -94,10 +94,17 @@ func (c *checker) alerts() {
 
 // tags sees that nobody's tags stand in the way of others.
 func (c *checker) tags() {
+	seen := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(c.f.Deploy.Tags)) {
-		if low := strings.ToLower(key); c.known(join("deploy.tags", key)) && (strings.HasPrefix(low, "aws:") || strings.HasPrefix(low, "cellwall:")) {
-			c.wrong(join("deploy.tags", key), fmt.Sprintf("deploy.tags has %s", key), "the prefix is reserved", "write another")
+		low := strings.ToLower(key)
+		switch path := join("deploy.tags", key); {
+		case !c.known(path):
+		case strings.HasPrefix(low, "aws:") || strings.HasPrefix(low, "cellwall:"):
+			c.wrong(path, fmt.Sprintf("deploy.tags has %s", key), "the prefix is reserved", "write another")
+		case seen[low] != "":
+			c.wrong(path, fmt.Sprintf("deploy.tags has %s beside %s", key, seen[low]), "to IAM, whose roles have them too, they are one key", "remove one of the two")
 		}
+		seen[low] = key
 	}
 	const most = 40 // of the 50 that AWS allows a resource; the rest are cellwall's and the services' own
 	if n := len(c.f.Deploy.Tags); n > most && c.known("deploy.tags") {

@@ -12,10 +12,10 @@ var cellFaults = []faultCase{
 		`6:18: router.stream is true: an HTTP API waits for the whole answer; remove it, or write ingress: url`,
 	}},
 	{"schedules at odd minutes", slice, slice + "  schedules: [{name: a, every: 7m}, {name: b, every: 90m}, {name: c, every: 5h}, {name: d, every: 1m30s}]\n", []string{
-		`6:32: shard.schedules[0].every is 7m0s: it fires at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
-		`6:54: shard.schedules[1].every is 1h30m0s: it fires at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
-		`6:77: shard.schedules[2].every is 5h0m0s: it fires at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
-		`6:99: shard.schedules[3].every is 1m30s: it fires at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
+		`6:32: shard.schedules[0].every is 7m0s: it must fire at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
+		`6:54: shard.schedules[1].every is 1h30m0s: it must fire at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
+		`6:77: shard.schedules[2].every is 5h0m0s: it must fire at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
+		`6:99: shard.schedules[3].every is 1m30s: it must fire at the same minutes every day; write minutes that divide an hour, such as 15m, or hours that divide a day, such as 6h`,
 	}},
 	{"a schedule beyond a day, twice", slice, slice + "  schedules: [{name: a, every: 48h}, {name: a, every: 1h}]\n", []string{
 		`6:32: shard.schedules[0].every is 48h0m0s: it must be 1m to 24h; write one between them`,
@@ -34,5 +34,9 @@ var cellFaults = []faultCase{
 	{"tags of others", slice, slice + "deploy: {tags: {\"cellwall:cell\": x, \"aws:a\": y}}\n", []string{
 		`6:34: deploy.tags has cellwall:cell: the prefix is reserved; write another`,
 		`6:46: deploy.tags has aws:a: the prefix is reserved; write another`,
+	}},
+	{"one tag to IAM", slice, slice + "deploy: {tags: {Team: a, team: b, TEAM: c}}\n", []string{
+		`6:23: deploy.tags has Team beside TEAM: to IAM, whose roles have them too, they are one key; remove one of the two`,
+		`6:32: deploy.tags has team beside Team: to IAM, whose roles have them too, they are one key; remove one of the two`,
 	}},
 }

@@ -39,6 +39,14 @@ var decodingFaults = []faultCase{
 	{"merge key", `directory: {`, `directory: {<<: {}, `, []string{
 		`2:13: merge key "<<": a fleet file has no anchors and aliases; repeat the keys themselves`,
 	}},
+	{"colon without a space", `audience: orders}`, `audience: orders, claim:sub: x, source:"iam"}`, []string{
+		`3:62: no space behind the colon of "claim": YAML reads the colon as part of the key then; write a space there, or put a key that has a colon in quotes`,
+		`3:76: no space behind the colon of "source": YAML reads the colon as part of the key then; write a space there, or put a key that has a colon in quotes`,
+	}},
+	{"colon in plain text", `audience: orders}`, `audience: a: b, claim: c:}`, []string{
+		`3:54: text "a: b": a colon that ends, or has a space behind it, is no part of plain text; put the text in quotes`,
+		`3:67: text "c:": a colon that ends, or has a space behind it, is no part of plain text; put the text in quotes`,
+	}},
 	{"tag", `service: orders`, `service: !!str orders`, []string{
 		`1:10: tag "!!str": a fleet file has no YAML tags; remove the tag`,
 	}},

@@ -183,7 +183,11 @@ func (r *reader) node(n ast.Node) *node {
 	case *ast.NullNode:
 	case *ast.StringNode:
 		out.kind, out.text = scalar, n.Value
-		out.quoted = n.Token.Type == token.SingleQuoteType || n.Token.Type == token.DoubleQuoteType
+		out.quoted = quotes(n.Token)
+		if !out.quoted && (strings.Contains(n.Value, ": ") || strings.HasSuffix(n.Value, ":")) {
+			r.fault(out.at, fmt.Sprintf("text %s", quote(n.Value)), "a colon that ends, or has a space behind it, is no part of plain text", "put the text in quotes")
+			out.kind = refused
+		}
 	case *ast.LiteralNode:
 		out.kind, out.text, out.quoted = scalar, n.Value.Value, true
 	case *ast.AnchorNode:
@@ -216,14 +220,38 @@ func (r *reader) pair(m *node, v *ast.MappingValueNode) {
 		r.fault(at, fmt.Sprintf("key %q", v.Key.String()), "a key is plain text", "write the key itself")
 		return
 	}
+	if joined(key, v.Start) {
+		r.fault(at, fmt.Sprintf("no space behind the colon of %s", quote(key.Value)), "YAML reads the colon as part of the key then",
+			"write a space there, or put a key that has a colon in quotes")
+		m.pairs = append(m.pairs, pair{key: key.Value, at: at, value: &node{kind: refused, at: at}})
+		return
+	}
 	value := r.node(v.Value)
 	if value.kind == null {
 		value.at = at // the parser's place is behind the colon, where nothing is
 	}
 	m.pairs = append(m.pairs, pair{
 		key:    key.Value,
-		quoted: key.Type == token.SingleQuoteType || key.Type == token.DoubleQuoteType,
+		quoted: quotes(key),
 		at:     at,
 		value:  value,
 	})
+}
+
+func quotes(tk *token.Token) bool {
+	return tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType
+}
+
+// joined says whether text follows at once on the colon of a plain key in braces. To YAML that colon is a part of the
+// key; the parser ends the key there, so that it would read another fleet than other tools do.
+func joined(key, colon *token.Token) bool {
+	if quotes(key) || colon == nil || colon.Type != token.MappingValueType || colon.Next == nil {
+		return false
+	}
+	switch colon.Next.Type {
+	case token.MappingStartType, token.MappingEndType, token.SequenceStartType, token.SequenceEndType, token.CollectEntryType:
+		return false // what cannot be in a plain text
+	}
+	at, next := position(colon), position(colon.Next)
+	return next.line == at.line && next.col == at.col+1
 }
