@@ -32,7 +32,7 @@ func (l *local) target(r *localcell.Running, status []localcell.ProcessStatus, w
 	case kind == "keeper" && len(of) == 1:
 		return of[0] + "/" + kind, nil
 	case kind == "keeper":
-		return "", usagef("which cell's keeper? name one of %s", strings.Join(r.Names(), ", "))
+		return "", usagef("which keeper? name one of %s, or global, which is the front door's", strings.Join(r.Names(), ", "))
 	}
 	return "", usagef("%q: want shard CELL/SHARD, directory, store, issuer, or keeper CELL", strings.Join(words, " "))
 }
@@ -51,7 +51,7 @@ func localFail(l *local) *cobra.Command {
 		Use:   "fail shard CELL/SHARD | directory | store | issuer | keeper [CELL]",
 		Short: "Break a process until it is healed",
 		Long: `Break a shard's process, the tenant directory, the store of the tenants' state and jobs, the token issuer or a
-cell's keeper, until local heal. A shard is named by its id or its number, with its cell or, where that is
+cell's keeper, or keeper global, the front door's, until local heal. A shard is named by its id or its number, with its cell or, where that is
 clear, without: eu-1/7, eu-1/s07 and s07 are one.
 
   --how kill      SIGKILL; it is not started again

@@ -48,7 +48,7 @@ type stripe struct {
 	ring    []*bucket // the same, in the order in which they are looked at for room
 	hand    int
 	free    []*bucket // of nobody at the moment, where there is no rate to remember
-	others  *bucket // shared by those for whom there was no room
+	others  *bucket   // shared by those for whom there was no room
 	_       [64]byte
 }
 
