@@ -83,7 +83,7 @@ func TestTwoCellsThatHurt(t *testing.T) {
 		{"no such shard", []string{"break", "eu-1/99"}},
 		{"--break: \"7\" may be any of", []string{"traffic", "--break", "7"}},
 		{"which shard", []string{"fail", "shard", "--how", "kill"}},
-		{"which cell's keeper", []string{"fail", "keeper", "--how", "kill"}},
+		{"which keeper", []string{"fail", "keeper", "--how", "kill"}},
 		{"want shard CELL/SHARD", []string{"heal", "router"}},
 		{"fails by kill, hang, not by \"slow\"", []string{"fail", "store", "--how", "slow"}},
 		{"500 to 599", []string{"fail", "shard", "eu-1/7", "--how", "errors", "--status", "404"}},
