@@ -33,18 +33,24 @@ func clockFor(t *testing.T, s SchedulePlan, offset time.Duration, answer func(r 
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now().UTC() // a midnight
+		var lock sync.Mutex // of the three
 		var asked []string
-		status := http.StatusNoContent
+		status, ready := http.StatusNoContent, true
+		set := func(to int, isReady bool) {
+			lock.Lock()
+			defer lock.Unlock()
+			asked, status, ready = nil, to, isReady
+		}
 		k := clockFor(t, SchedulePlan{"sweep", 6 * time.Hour}, 100*time.Minute, func(r *http.Request) int {
 			due, err := time.Parse(time.RFC3339, r.Header.Get(shardkit.HeaderDue))
 			if err != nil {
 				t.Error(err)
 			}
+			lock.Lock()
+			defer lock.Unlock()
 			asked = append(asked, fmt.Sprintf("%s of %s at %v, %v late", r.Header.Get(shardkit.HeaderTick), r.Header.Get(shardkit.HeaderShard), due.Sub(start), time.Since(due)))
 			return status
 		})
-		var lock sync.Mutex
-		ready := true
 		k.ready = func() bool { lock.Lock(); defer lock.Unlock(); return ready }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -57,7 +63,7 @@ func TestClock(t *testing.T) {
 			t.Errorf("on a day (-want +got):\n%s", diff)
 		}
 
-		asked, status = nil, http.StatusServiceUnavailable
+		set(http.StatusServiceUnavailable, true)
 		time.Sleep(6 * time.Hour)
 		synctest.Wait()
 		want = []string{"sweep of s01 at 31h40m0s, 0s late", "sweep of s01 at 31h40m0s, 1s late", "sweep of s01 at 31h40m0s, 3s late"}
@@ -65,14 +71,9 @@ func TestClock(t *testing.T) {
 			t.Errorf("of a worker that fails (-want +got):\n%s", diff)
 		}
 
-		asked, status = nil, http.StatusNoContent
-		lock.Lock()
-		ready = false
-		lock.Unlock()
+		set(http.StatusNoContent, false)
 		time.Sleep(12 * time.Hour)
-		lock.Lock()
-		ready = true
-		lock.Unlock()
+		set(http.StatusNoContent, true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"sweep of s01 at 43h40m0s, 20m0.2s late"}, asked); diff != "" {
