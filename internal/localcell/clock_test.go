@@ -33,7 +33,7 @@ func clockFor(t *testing.T, s SchedulePlan, offset time.Duration, answer func(r 
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now().UTC() // a midnight
-		var lock sync.Mutex // of the three
+		var lock sync.Mutex       // of the three
 		var asked []string
 		status, ready := http.StatusNoContent, true
 		set := func(to int, isReady bool) {
@@ -72,7 +72,7 @@ func TestClock(t *testing.T) {
 		}
 
 		set(http.StatusNoContent, false)
-		time.Sleep(12 * time.Hour)
+		time.Sleep(12*time.Hour + storePause/4) // between two looks
 		set(http.StatusNoContent, true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
