@@ -47,11 +47,12 @@ test: tools-all node_modules/.stamp .venv/.stamp build dist ## everything that m
 bench: tools-go build ## the figures of docs/performance.md
 	@scripts/bench.sh
 
-# What lasts for minutes: a race-enabled soak, and the long form of the tests that break a cell.
+# What lasts for minutes: a race-enabled soak, and the long form of the tests that break a cell and that deploy the fleet.
 SOAK ?= 5m
 .PHONY: soak
-soak: tools-go ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer
+soak: tools-all node_modules/.stamp .venv/.stamp ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer; deploy the fleet at full size
 	@$(progress) "soak of $(SOAK), and long faults" go test $(race) -count=1 -timeout 60m -v ./test/footnote -soak $(SOAK)
+	@$(progress) "the sample fleet with all of its shards" go test -count=1 -timeout 30m ./test/deploy -run TestDeployment -whole
 
 .PHONY: cold
 cold: tools-go ## how long the functions take to start, beside one that links the same SDK clients

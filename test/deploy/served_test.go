@@ -101,7 +101,7 @@ func (w *world) serve(t *testing.T, tenants map[string][]string) (end func(*test
 				mu.Unlock()
 				select {
 				case <-ctx.Done():
-				case <-time.After(20 * time.Millisecond): // leaves the processor to the deployment
+				case <-time.After(100 * time.Millisecond): // leaves the processor to the deployment
 				}
 			}
 		})
