@@ -118,7 +118,7 @@ func (w *world) serve(t *testing.T, tenants map[string][]string) (end func(*test
 			}
 			for cell, tenants := range tenants {
 				for _, tenant := range tenants {
-					if sent[tenant] < 5 {
+					if sent[tenant] < 3 {
 						t.Errorf("%s of %s sent %d requests, which shows little", tenant, cell, sent[tenant])
 					}
 				}
