@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs Go's tests but for the CDK's and the deployments': compiling awscdk under the race detector costs minutes,
-# and jsii is used from one goroutine. Two runs at a time, one package after another in each, fill two cores:
+# Runs Go's tests but for the deployments'. Two runs at a time, one package after another in each, fill two cores:
 #
 #   with the race detector   all that has goroutines of its own
 #   without                  what has none, or whose goroutines the first run covers: the command line, placement
 #                            and blast radius, the fleet and its audit; a thousand kills of a writing process; a
 #                            million tenants in the cache, every schedule of holding; and the directory's contract on the emulator, which
-#                            waits for the emulator more than for processors and therefore comes first
+#                            waits for the emulator more than for processors and therefore comes first;
+#                            and the CDK's, since compiling awscdk under the race detector costs minutes and jsii
+#                            is used from one goroutine
 #
 # RACE is -race, or empty where there is no C compiler. Arguments go to both.
 set -u
@@ -34,7 +35,8 @@ done
 
 (
   go test -p 1 -timeout 20m "$@" "${without[@]}" &&
-    go test -timeout 20m "$@" -run '^(TestAMillionTenants|TestHoldSchedules)$' ./internal/dircache ./internal/directory
+    go test -timeout 20m "$@" -run '^(TestAMillionTenants|TestHoldSchedules)$' ./internal/dircache ./internal/directory &&
+    go test -timeout 20m "$@" ./cdk/...
 ) >"$beside" 2>&1 &
 beside_pid=$!
 go test -p 1 ${RACE:+"$RACE"} -timeout 20m "$@" "${with[@]}"
