@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 )
@@ -95,4 +96,42 @@ func TestRolesComeAndGo(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestInstancesStartTogether launches instances in one subnet at once, each of which gets an address of its own.
+func TestInstancesStartTogether(t *testing.T) {
+	config := use(t).Config(t, "333333333333", region)
+	machines := ec2.NewFromConfig(config, func(o *ec2.Options) { o.Retryer = aws.NopRetryer{} })
+	vpc, err := machines.CreateVpc(t.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.30.0.0/16")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subnet, err := machines.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String("10.30.0.0/20")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	taken := map[string]bool{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 5 {
+				started, err := machines.RunInstances(t.Context(), &ec2.RunInstancesInput{
+					ImageId: aws.String("ami-0123456789abcdef0"), MinCount: aws.Int32(8), MaxCount: aws.Int32(8), SubnetId: subnet.Subnet.SubnetId})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, i := range started.Instances {
+					taken[aws.ToString(i.PrivateIpAddress)] = true
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(taken) != 320 {
+		t.Errorf("320 instances have %d addresses", len(taken))
+	}
 }

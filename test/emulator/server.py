@@ -55,7 +55,7 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    from . import arns, buckets, composites, dynamodb, functions, guardian, identities, labels, queues, resources, trail  # noqa: F401  (resources registers its handlers)
+    from . import addresses, arns, buckets, composites, dynamodb, functions, guardian, identities, labels, queues, resources, trail  # noqa: F401  (resources registers its handlers)
     from .accounts import Accounts
     from .cloudformation.service import Service
     from .dynamodb import DynamoDb
@@ -77,6 +77,7 @@ def main() -> None:
     buckets.install()
     composites.install()
     identities.install()
+    addresses.install()
     labels.install()
     trail.install()
     dynamodb.install()
