@@ -58,14 +58,6 @@ var (
 	ruleUnread     = rule{"UN005", Review, "template", "audit the template as CloudFormation will see it"}
 )
 
-// rules are all rules, for documentation and tests.
-var rules = []rule{
-	ruleLoadBalancer, ruleTable, ruleQueue, ruleBucket, ruleStream, ruleCache, ruleDatabase, ruleFunction,
-	ruleFileSystem, ruleAPI, ruleTopic, ruleCompute, ruleWorkflow,
-	ruleOther, ruleRole, ruleKey, ruleValue, ruleSecurity, ruleLogs, ruleBuild, ruleOrder, ruleNetwork,
-	ruleTargetGroups, ruleConcurrency, ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread,
-}
-
 // traits is what the audit knows of one resource type.
 type traits struct {
 	rule *rule

@@ -66,6 +66,9 @@ type Finding struct {
 	Limit    *Limit    `json:"limit,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // why the level is not the rule's own
 	Fix      string    `json:"fix,omitempty"`
+	// Fingerprint names this finding from run to run: 32 hexadecimal digits, see fingerprint.
+	Fingerprint string       `json:"fingerprint"`
+	Suppressed  *Suppression `json:"suppressed,omitempty"` // why it does not count; nil when it does
 }
 
 // Resource says where something stands. Stack is empty for what no template that was read defines.
@@ -126,11 +129,11 @@ type CellPool struct {
 	Reserved int    `json:"reserved"`
 }
 
-// AtLeast counts the findings at or above a level.
+// AtLeast counts the findings at or above a level that nothing suppresses.
 func (r *Report) AtLeast(l Level) int {
 	n := 0
 	for i := range r.Findings {
-		if r.Findings[i].Level >= l {
+		if r.Findings[i].Level >= l && r.Findings[i].Suppressed == nil {
 			n++
 		}
 	}

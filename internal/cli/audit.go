@@ -20,6 +20,7 @@ var failLevels = map[string]audit.Level{"fatal": audit.Fatal, "error": audit.Err
 func auditCommand(a *app) *cobra.Command {
 	var asJSON bool
 	var failOn string
+	parts := a.auditParts()
 	cmd := &cobra.Command{
 		Use:   "audit [--json] [--fail-on fatal|error|warning|review] DIR",
 		Short: "Find what shards share in a CDK cloud assembly or in CloudFormation templates",
@@ -38,13 +39,15 @@ docs/audit.md describes the rules and the JSON report.`,
 			if !ok {
 				return usagef("--fail-on %q is no level: write fatal, error, warning or review", failOn)
 			}
-			opt, err := a.auditOptions(cmd.Flags().Changed("fleet"))
-			if err != nil {
-				return err
-			}
 			in, err := loadAssembly(args[0])
 			if err != nil {
 				return err
+			}
+			var opt audit.Options
+			for _, part := range parts {
+				if err := part.apply(cmd, &in, &opt); err != nil {
+					return err
+				}
 			}
 			report := audit.Run(in, opt)
 			if err := a.writeAudit(&report, asJSON); err != nil {
@@ -61,7 +64,24 @@ docs/audit.md describes the rules and the JSON report.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON, with every path")
 	cmd.Flags().StringVar(&failOn, "fail-on", "error", "lowest level that fails: fatal, error, warning or review")
+	for _, part := range parts {
+		part.register(cmd)
+	}
 	return cmd
+}
+
+// auditPart is a group of flags that decides one part of the audit's options.
+type auditPart interface {
+	register(cmd *cobra.Command)
+	// apply reads what the flags name. in is what was read, and a part may add to its notes.
+	apply(cmd *cobra.Command, in *audit.Input, opt *audit.Options) error
+}
+
+// auditParts are applied in this order.
+func (a *app) auditParts() []auditPart {
+	return []auditPart{
+		&auditFleet{app: a},
+	}
 }
 
 func (a *app) writeAudit(r *audit.Report, asJSON bool) error {
@@ -72,6 +92,20 @@ func (a *app) writeAudit(r *audit.Report, asJSON bool) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(r)
+}
+
+// auditFleet takes the accounts' limits from the fleet file.
+type auditFleet struct{ app *app }
+
+func (*auditFleet) register(*cobra.Command) {} // --fleet is every command's
+
+func (p *auditFleet) apply(cmd *cobra.Command, _ *audit.Input, opt *audit.Options) error {
+	o, err := p.app.auditOptions(cmd.Flags().Changed("fleet"))
+	if err != nil {
+		return err
+	}
+	opt.Concurrency = o.Concurrency
+	return nil
 }
 
 // auditOptions takes the accounts' limits from the fleet file. Only a file that was asked for must
