@@ -59,6 +59,7 @@ func Run(in Input, opt Options) Report {
 	if r.Skipped == nil {
 		r.Skipped = []string{}
 	}
+	r.settle(g.acknowledgements(), &opt)
 	r.Summary = g.summary(r.Findings)
 	return r
 }
@@ -75,6 +76,10 @@ func (g *graph) summary(fs []Finding) Summary {
 		s.Findings[name] = 0
 	}
 	for _, f := range fs {
+		if f.Suppressed != nil {
+			s.Suppressed++
+			continue
+		}
 		s.Findings[f.Level.String()]++
 	}
 	return s
@@ -229,7 +234,7 @@ func (g *graph) write(found []finding) []Finding {
 				if len(out[i].Paths) == most {
 					continue
 				}
-				out[i].Paths = append(out[i].Paths, Path{g.shards[shard], g.steps(s.path(found[i].node))})
+				out[i].Paths = append(out[i].Paths, g.witness(int32(shard), s.path(found[i].node)))
 			}
 		}
 	}
@@ -263,8 +268,11 @@ func (g *graph) where(f *finding) *Resource {
 		}
 		r := &Resource{File: f.file, LogicalID: f.id}
 		for i := range g.stacks {
-			if g.stacks[i].File == f.file {
-				r.Stack = g.stacks[i].Name
+			if st := &g.stacks[i]; st.File == f.file {
+				r.Stack, r.Path = st.Name, st.Paths[f.id]
+				if f.id == "" {
+					r.Path = st.Path
+				}
 			}
 		}
 		return r
@@ -278,6 +286,17 @@ func (g *graph) where(f *finding) *Resource {
 	st := &g.stacks[n.stack]
 	r.File, r.Stack, r.LogicalID, r.Path = st.File, st.Name, n.id, g.pathOf(n)
 	return r
+}
+
+// witness is the path of a shard over these hops.
+func (g *graph) witness(shard int32, hops []hop) Path {
+	p := Path{Shard: g.shards[shard], Steps: g.steps(hops)}
+	if len(hops) > 0 {
+		if st := g.nodes[hops[0].node].stack; st >= 0 {
+			p.File = g.stacks[st].File
+		}
+	}
+	return p
 }
 
 var kindNames = [...]string{"resource", "parameter", "output", "condition", "external"}

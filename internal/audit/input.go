@@ -1,21 +1,25 @@
 package audit
 
 import (
+	"time"
+
 	"cellwall.dev/cellwall/internal/template"
 )
 
 // Stack is one CloudFormation stack as it would be deployed.
 type Stack struct {
-	Name     string // CloudFormation's name of the stack
-	Path     string // construct path, CELL/shard-SID; "" when unknown
-	File     string // where the template was read, for messages; unique within an Input
-	Account  string // 12 digits, or "" when unknown
-	Region   string // "" when unknown
-	Tags     map[string]string
-	Values   map[string]string // parameter values given at deployment
-	Paths    map[string]string // construct path of each logical id, as far as known
-	Nested   *NestedIn         // set when another stack holds this one
-	Template template.Template
+	Name    string // CloudFormation's name of the stack
+	Path    string // construct path, CELL/shard-SID; "" when unknown
+	File    string // where the template was read, for messages; unique within an Input
+	Account string // 12 digits, or "" when unknown
+	Region  string // "" when unknown
+	Tags    map[string]string
+	Values  map[string]string // parameter values given at deployment
+	Paths   map[string]string // construct path of each logical id, as far as known
+	Nested  *NestedIn         // set when another stack holds this one
+	// Acknowledged are the rules that the stack's author accepted for its constructs.
+	Acknowledged []Acknowledgement
+	Template     template.Template
 }
 
 // NestedIn says which resource of which stack a nested stack is.
@@ -43,6 +47,11 @@ type Options struct {
 	// Concurrency is the concurrent executions that Lambda allows per account, by account id; an
 	// account without an entry has DefaultConcurrency.
 	Concurrency map[string]int
+	// Waivers and Baseline decide which findings do not count.
+	Waivers  []Waiver
+	Baseline *Baseline
+	// Today is the day on which waivers are judged. On the zero day none has expired.
+	Today time.Time
 }
 
 // DefaultConcurrency is Lambda's default quota of concurrent executions per account and region

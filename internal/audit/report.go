@@ -52,7 +52,8 @@ type Summary struct {
 	Resources  int            `json:"resources"`
 	References int            `json:"references"`
 	Shards     []Shard        `json:"shards"`
-	Findings   map[string]int `json:"findings"` // by level, every level present
+	Findings   map[string]int `json:"findings"` // by level, every level present; without the suppressed ones
+	Suppressed int            `json:"suppressed"`
 }
 
 // Finding is one shared resource, one limit, or one thing that could not be judged.
@@ -74,6 +75,7 @@ type Finding struct {
 // Resource says where something stands. Stack is empty for what no template that was read defines.
 type Resource struct {
 	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"` // in File, from 1, where it is known
 	Stack     string `json:"stack,omitempty"`
 	LogicalID string `json:"logicalId,omitempty"`
 	Type      string `json:"type,omitempty"`
@@ -85,6 +87,7 @@ type Resource struct {
 // the last one is the resource.
 type Path struct {
 	Shard Shard  `json:"shard"`
+	File  string `json:"file,omitempty"` // template of the first step
 	Steps []Step `json:"steps"`
 }
 

@@ -15,7 +15,7 @@ var (
 )
 
 // rules are all rules, for documentation, reports and tests.
-var rules = slices.Concat(dataRules, identityRules, limitRules, unreadRules)
+var rules = slices.Concat(dataRules, identityRules, limitRules, unreadRules, waiverRules)
 
 // Rule is a rule as it is documented.
 type Rule struct {

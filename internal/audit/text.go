@@ -5,42 +5,119 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// shownPaths is how many paths a finding shows as text; the JSON report has one for each shard.
-const shownPaths = 3
+// Bounds on the text report; the JSON report has all.
+const (
+	shownPaths = 3    // of one finding
+	maxLine    = 4096 // bytes of one line: templates of others have names of any length
+)
 
-// WriteText writes the report for a terminal: worst first, one block for each shared resource.
-func (r *Report) WriteText(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	for i := range r.Findings {
-		r.Findings[i].writeText(b)
+// printer writes lines of a report. What templates say may hold anything: control characters come out
+// escaped, so that no name moves a cursor, colours a screen or makes a line of its own.
+type printer struct{ w *bufio.Writer }
+
+func (p printer) line(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	rest := 0
+	if len(text) > maxLine {
+		cut := maxLine
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		rest, text = len(text)-cut, text[:cut]
 	}
-	if n := r.Summary.Findings[Info.String()]; n > 0 {
-		b.WriteString("\n")
+	p.w.WriteString(Printable(text))
+	if rest > 0 {
+		fmt.Fprintf(p.w, "… and %d bytes more", rest)
 	}
-	for _, p := range r.Pools {
-		fmt.Fprintf(b, "reserved concurrency of account %s in %s: %d − %d kept free − %d reserved by %s = %d left\n",
-			p.Account, p.Region, p.Limit, p.Free, p.Reserved, plural(p.Functions, "function"), p.Left)
-	}
-	if n := len(r.Skipped); n > 0 {
-		fmt.Fprintf(b, "not read, no templates: %s\n", strings.Join(r.Skipped, ", "))
-	}
-	s := &r.Summary
-	fmt.Fprintf(b, "%s, %s, %s in %s: ", plural(s.Stacks, "stack"), plural(s.Resources, "resource"),
-		plural(len(s.Shards), "shard"), plural(s.cells(), "cell"))
-	for i := len(levelNames) - 1; i >= 0; i-- {
-		fmt.Fprintf(b, "%d %s", s.Findings[levelNames[i]], levelNames[i])
-		if i > 0 {
-			b.WriteString(", ")
+	p.w.WriteByte('\n')
+}
+
+// Printable is a text on one line, with what is no printable character escaped as in Go.
+func Printable(text string) string {
+	plain := true
+	for _, r := range text {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			plain = false
+			break
 		}
 	}
-	b.WriteString("\n")
-	if why := r.Unjudged(); why != "" {
-		fmt.Fprintf(b, "NOT JUDGED: %s\n", why)
+	if plain {
+		return text
 	}
-	return b.Flush()
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if unicode.IsPrint(r) && (r != utf8.RuneError || n > 1) {
+			b.WriteString(text[:n])
+		} else {
+			q := strconv.Quote(text[:n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// WriteText writes the report for a terminal: worst first, all findings of one resource together.
+func (r *Report) WriteText(w io.Writer) error {
+	p := printer{bufio.NewWriter(w)}
+	for _, group := range r.grouped() {
+		for i, f := range group {
+			f.writeText(p, i == 0)
+		}
+		if group[0].Level != Info && group[0].Suppressed == nil {
+			p.line("")
+		}
+	}
+	if n := r.Summary.Findings[Info.String()]; n > 0 || r.Summary.Suppressed > 0 {
+		p.line("")
+	}
+	for _, pool := range r.Pools {
+		p.line("reserved concurrency of account %s in %s: %d − %d kept free − %d reserved by %s = %d left",
+			pool.Account, pool.Region, pool.Limit, pool.Free, pool.Reserved, plural(pool.Functions, "function"), pool.Left)
+	}
+	if n := len(r.Skipped); n > 0 {
+		p.line("not read, no templates: %s", strings.Join(r.Skipped, ", "))
+	}
+	s := &r.Summary
+	var counts []string
+	for i := len(levelNames) - 1; i >= 0; i-- {
+		counts = append(counts, fmt.Sprintf("%d %s", s.Findings[levelNames[i]], levelNames[i]))
+	}
+	if s.Suppressed > 0 {
+		counts = append(counts, fmt.Sprintf("%d suppressed", s.Suppressed))
+	}
+	p.line("%s, %s, %s in %s: %s", plural(s.Stacks, "stack"), plural(s.Resources, "resource"),
+		plural(len(s.Shards), "shard"), plural(s.cells(), "cell"), strings.Join(counts, ", "))
+	if why := r.Unjudged(); why != "" {
+		p.line("NOT JUDGED: %s", why)
+	}
+	return p.w.Flush()
+}
+
+// grouped are the findings with those of one resource together, where the worst of them stands. What is
+// only listed and what is suppressed keeps its place at the end.
+func (r *Report) grouped() [][]*Finding {
+	var out [][]*Finding
+	at := map[Resource]int{}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if f.Resource != nil && f.Resource.Type != "" && f.Level != Info && f.Suppressed == nil {
+			if g, ok := at[*f.Resource]; ok {
+				out[g] = append(out[g], f)
+				continue
+			}
+			at[*f.Resource] = len(out)
+		}
+		out = append(out, []*Finding{f})
+	}
+	return out
 }
 
 func (s *Summary) cells() int {
@@ -58,22 +135,27 @@ func plural(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-func (f *Finding) writeText(b *bufio.Writer) {
+// writeText writes one finding; only the first of a resource says what the resource is.
+func (f *Finding) writeText(p printer, first bool) {
 	const indent = "         "
+	if s := f.Suppressed; s != nil {
+		p.line("%-8s %s  %s: %s", f.Level, f.Rule, f.Message, s.text())
+		return
+	}
 	if f.Level == Info { // short: there is nothing to do about it
-		fmt.Fprintf(b, "%-8s %s  %s: %s\n", f.Level, f.Rule, f.Message, f.Reason)
+		p.line("%-8s %s  %s: %s", f.Level, f.Rule, f.Message, f.Reason)
 		if len(f.Paths) > 0 {
-			fmt.Fprintf(b, "%spath   %s\n", indent, f.Paths[0].text())
+			p.line("%spath   %s", indent, f.Paths[0].text())
 		}
 		return
 	}
-	fmt.Fprintf(b, "%-8s %s  %s\n", f.Level, f.Rule, f.Message)
+	p.line("%-8s %s  %s", f.Level, f.Rule, f.Message)
 	line := func(word, text string) {
 		if text != "" {
-			fmt.Fprintf(b, "%s%-6s %s\n", indent, word, text)
+			p.line("%s%-6s %s", indent, word, text)
 		}
 	}
-	if r := f.Resource; r != nil {
+	if r := f.Resource; r != nil && first {
 		line("what", r.text())
 	}
 	if l := f.Limit; l != nil {
@@ -83,16 +165,27 @@ func (f *Finding) writeText(b *bufio.Writer) {
 		}
 		line("limit", fmt.Sprintf("%s: %d of %d, %s (%s)", l.Name, l.Used, l.Max, hard, l.Quota))
 	}
-	for i, p := range f.Paths {
+	for i, path := range f.Paths {
 		if i == shownPaths {
 			line("", fmt.Sprintf("… and one path each for %s; --json has them", plural(len(f.Shards)-shownPaths, "more shard")))
 			break
 		}
-		line("path", p.text())
+		line("path", path.text())
 	}
 	line("why", f.Reason)
 	line("fix", f.Fix)
-	b.WriteString("\n")
+}
+
+// text is "waived until 2027-03-31: moves to shards of its own".
+func (s *Suppression) text() string {
+	word := map[string]string{ByWaiver: "waived", ByAcknowledgement: "acknowledged", ByBaseline: "known from the baseline"}[s.Kind]
+	if s.Expires != "" {
+		word += " until " + s.Expires
+	}
+	if s.Reason != "" {
+		word += ": " + s.Reason
+	}
+	return word
 }
 
 func (r *Resource) text() string {
@@ -100,10 +193,11 @@ func (r *Resource) text() string {
 	if r.Stack != "" {
 		parts = append(parts, strings.TrimSuffix(r.Stack+" "+r.LogicalID, " "))
 	}
-	if r.Name != "" {
-		parts = append(parts, r.Name)
+	file := r.File
+	if r.Line > 0 {
+		file += ":" + strconv.Itoa(r.Line)
 	}
-	parts = append(parts, r.Type, r.File)
+	parts = append(parts, r.Name, r.Type, file)
 	out := make([]string, 0, len(parts))
 	for _, p := range parts {
 		if p != "" {
@@ -113,7 +207,9 @@ func (r *Resource) text() string {
 	return strings.Join(out, ", ")
 }
 
-// text is "eu-1/s01: RuleFE12 ─ListenerArn→ …", with the stack wherever it changes.
+// Text is "eu-1/s01: RuleFE12 ─[ListenerArn]→ …", with the stack wherever it changes.
+func (p *Path) Text() string { return Printable(p.text()) }
+
 func (p *Path) text() string {
 	var b strings.Builder
 	b.WriteString(p.Shard.String() + ": ")

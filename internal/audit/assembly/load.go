@@ -247,9 +247,10 @@ func (l *loader) stack(dir, manifestFile, id string, a artifact) {
 	}
 	s := audit.Stack{
 		Name: a.Properties.StackName, Path: a.DisplayName, Account: account, Region: region,
-		Tags: a.Properties.Tags, Values: a.Properties.Parameters, Paths: logicalIDs(a.Metadata),
+		Tags: a.Properties.Tags, Values: a.Properties.Parameters,
 		File: under(dir, a.Properties.TemplateFile),
 	}
+	s.Paths, s.Acknowledged = readMetadata(a.Metadata)
 	if s.Name == "" {
 		s.Name = id
 	}

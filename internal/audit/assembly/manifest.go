@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/template"
 )
 
@@ -104,22 +105,35 @@ func environment(s string) (account, region string, err error) {
 	return account, region, nil
 }
 
-// logicalIDs are the construct paths by logical id that a stack's metadata holds.
-func logicalIDs(meta map[string][]json.RawMessage) map[string]string {
-	paths := map[string]string{}
+// readMetadata reads a stack's metadata: construct paths by logical id, and the rules that its author
+// acknowledged.
+func readMetadata(meta map[string][]json.RawMessage) (paths map[string]string, acknowledged []audit.Acknowledgement) {
+	paths = map[string]string{}
 	for _, path := range slices.Sorted(maps.Keys(meta)) { // sorted, so that of two paths always the same one stays
 		for _, raw := range meta[path] {
 			var e struct {
 				Type string `json:"type"`
 				Data any    `json:"data"`
 			}
-			if json.Unmarshal(raw, &e) != nil || e.Type != "aws:cdk:logicalId" {
+			if json.Unmarshal(raw, &e) != nil {
 				continue
 			}
-			if id, ok := e.Data.(string); ok {
-				paths[id] = strings.TrimPrefix(path, "/")
+			at := strings.TrimPrefix(path, "/")
+			switch data := e.Data.(type) {
+			case string:
+				if e.Type == "aws:cdk:logicalId" {
+					paths[data] = at
+				}
+			case map[string]any:
+				if e.Type != "aws:cdk:acknowledged-rules" {
+					continue
+				}
+				for _, rule := range slices.Sorted(maps.Keys(data)) {
+					reason, _ := data[rule].(string)
+					acknowledged = append(acknowledged, audit.Acknowledgement{Path: at, Rule: rule, Reason: reason})
+				}
 			}
 		}
 	}
-	return paths
+	return paths, acknowledged
 }
