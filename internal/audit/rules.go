@@ -24,8 +24,8 @@ type Rule struct {
 	Level  Level  `json:"level"`  // by default; a finding says its own
 	Title  string `json:"title"`  // what is found, in a few words
 	Help   string `json:"help"`   // why it matters and when it is not so bad: plain sentences
-	// Example is what the rule finds. One that begins with "-- " is a directory of templates, each file
-	// below a line "-- NAME --", in which the audit finds the rule. Others are prose.
+	// Example is what the rule finds. One that begins with "-- " is a directory of templates: below a line
+	// "-- NAME … --" stands the text of one file, or of several that are the same. Others are prose.
 	Example string `json:"example"`
 	Fix     string `json:"fix"`
 }
@@ -45,7 +45,7 @@ var families = map[string]string{
 type manual struct{ title, help, example string }
 
 // manuals are the documentation of all rules by id, one table for each family.
-var manuals = []map[string]manual{}
+var manuals = []map[string]manual{dataManual, identityManual, limitManual, unreadManual, waiverManual}
 
 // Rules are all rules with their documentation, in the order of docs/audit.md.
 func Rules() []Rule {
