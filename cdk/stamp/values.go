@@ -6,6 +6,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // The CDK's Go binding takes pointers; these make them.
@@ -22,16 +24,7 @@ func list[T any](values ...T) *[]T     { return &values }
 func strs(values ...string) *[]*string { return jsii.Strings(values...) }
 
 // partition is the AWS partition of a region, the second word of its ARNs.
-func partition(region string) string {
-	switch {
-	case strings.HasPrefix(region, "cn-"):
-		return "aws-cn"
-	case strings.HasPrefix(region, "us-gov-"):
-		return "aws-us-gov"
-	default:
-		return "aws"
-	}
-}
+func partition(region string) string { return names.Partition(region) }
 
 // arn names a resource by account, region and derived name, so that no stack needs another's output.
 func arn(service, region, account, resource string) string {

@@ -40,6 +40,7 @@ type Resource struct {
 	Why []string `json:"why,omitempty"`
 	// Causes are the keys of the fleet whose change leads to this one, as far as that can be told.
 	Causes []string `json:"causes,omitempty"`
+	leaves []string // keys by which its data was encrypted, and is not any more
 	after  []string // logical ids of the stack with which it changes, since it names them
 }
 
@@ -78,17 +79,26 @@ type Refusal struct {
 	What     string `json:"what"`
 	Why      string `json:"why"`
 	Next     string `json:"next"` // what to do instead
+	// Accept is the name under which the reader may accept it, or "" for what nobody should.
+	Accept string `json:"accept,omitempty"`
+}
+
+// Accepted is a refusal that somebody took back.
+type Accepted struct {
+	Refusal
+	Reason string `json:"reason"`
 }
 
 // Report is all that deploying the second assembly over the first does, in the order of cells, shards and
 // names.
 type Report struct {
-	Fleet       []Edit    `json:"fleet,omitempty"` // of the fleet's description, where both are known
-	Stacks      []Stack   `json:"stacks"`
-	Billed      []Billed  `json:"billed"`
-	Concurrency []Room    `json:"concurrency"`
-	Refused     []Refusal `json:"refused"`
-	Notes       []string  `json:"notes"`
+	Fleet       []Edit     `json:"fleet,omitempty"` // of the fleet's description, where both are known
+	Stacks      []Stack    `json:"stacks"`
+	Billed      []Billed   `json:"billed"`
+	Concurrency []Room     `json:"concurrency"`
+	Refused     []Refusal  `json:"refused"`
+	Accepted    []Accepted `json:"accepted,omitempty"`
+	Notes       []string   `json:"notes"`
 }
 
 // Empty says that nothing changes.

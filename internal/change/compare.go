@@ -62,6 +62,9 @@ func (c *comparison) own() {
 func entry(s *audit.Stack, r *template.Resource, kind Kind) *Resource {
 	e := &Resource{ID: r.ID, Type: r.Type, Path: pathIn(s, r.ID), Kind: kind, Stateful: stateful(r)}
 	e.Name = nameOf(s, r)
+	if kind == Added || kind == Removed {
+		template.Uses(r.Properties, e.names)
+	}
 	return e
 }
 
@@ -133,11 +136,21 @@ func (c *comparison) changed(a, b *audit.Stack, old, r *template.Resource) *Reso
 			kind := decided(r, effect(c.table, r.Type, path, from, to), path)
 			e.Properties = append(e.Properties, Property{Path: strings.Join(path, "."), From: from, To: to, Kind: kind})
 			raise(kind)
-			if to != nil {
-				template.Uses(*to, func(u template.Use) { e.names(u) })
+			for _, n := range []*template.Node{from, to} {
+				if n != nil {
+					template.Uses(*n, e.names)
+				}
 			}
 		})
 		e.Stateful = e.Stateful || stateful(old)
+		var takes bool
+		if e.leaves, takes = rekeyed(a, b, old, r); e.Kind == Replaced {
+			e.leaves = nil // the new one is empty, and the old one keeps its key
+		} else if takes {
+			e.Why = append(e.Why, keyedTypes[r.Type].taken)
+		} else if len(e.leaves) > 0 {
+			e.Why = append(e.Why, keyedTypes[r.Type].left)
+		}
 	}
 	for _, p := range []struct{ name, from, to string }{
 		{"DeletionPolicy", old.DeletionPolicy, r.DeletionPolicy},
@@ -199,7 +212,7 @@ func versions(found map[string]*Resource, a, b *audit.Stack) {
 		e, old := found[came[0]], found[went[fn][0]]
 		e.Kind, e.Kept = Replaced, old.Kept
 		e.Why = append(e.Why, "a new version of the function is published")
-		template.Uses(find(&b.Template, came[0]).Properties, func(u template.Use) { e.names(u) })
+		template.Uses(find(&b.Template, came[0]).Properties, e.names)
 		delete(found, old.ID)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"cellwall.dev/cellwall/internal/fleet"
-	"cellwall.dev/cellwall/internal/template"
 )
 
 // Edit is one value of the fleet's description that differs, defaults filled in. From or To is "" where the key
@@ -125,103 +124,4 @@ func list(items []any) string {
 		text[i] = fmt.Sprint(item)
 	}
 	return "[" + strings.Join(text, ", ") + "]"
-}
-
-// attribute gives each change of a stack the edits of the fleet that lead to it, as far as that can be told:
-// the edit that brings or takes the cell or shard; else those whose values the change has; else the only one
-// that there is for the cell.
-func attribute(s *Stack, edits []Edit) {
-	var near []Edit // that can have to do with the stack
-	for _, e := range edits {
-		if e.Cell == "" || e.Cell == s.Cell || s.Cell == "" {
-			near = append(near, e)
-		}
-	}
-	whole := ""
-	for _, e := range near {
-		if s.Kind != Changed && s.Cell != "" && (e.Path == "cells["+s.Cell+"]" || s.Shard != "" && e.Path == "cells["+s.Cell+"].shards["+s.Shard+"]") {
-			whole = e.Path
-		}
-	}
-	for i := range s.Resources {
-		r := &s.Resources[i]
-		switch {
-		case whole != "":
-			r.Causes = []string{whole}
-		case len(near) == 1:
-			r.Causes = []string{near[0].Path}
-		default:
-			for _, e := range near {
-				if slices.ContainsFunc(r.Properties, func(p Property) bool { return carries(p, e) }) {
-					r.Causes = append(r.Causes, e.Path)
-				}
-			}
-		}
-	}
-}
-
-// carries says whether a property goes from an edit's old value to its new one, or names the cell that the edit
-// brings or takes on one side alone.
-func carries(p Property, e Edit) bool {
-	if e.Cell != "" && e.Path == "cells["+e.Cell+"]" && (e.From == "" || e.To == "") {
-		return mentions(p.From, e.Cell) != mentions(p.To, e.Cell)
-	}
-	return text(p.From) == e.From && text(p.To) == e.To && (e.From != "" || e.To != "")
-}
-
-// mentions says whether a cell's name stands in a value, as names and ARNs have it: with a sign of its own on
-// both sides.
-func mentions(n *template.Node, cell string) bool {
-	if n == nil {
-		return false
-	}
-	data, _ := n.MarshalJSON() // only strings could fail, and they do not
-	for rest := string(data); ; {
-		at := strings.Index(rest, cell)
-		if at < 0 {
-			return false
-		}
-		end := at + len(cell)
-		if at > 0 && !alnum.MatchString(rest[at-1:at]) && end < len(rest) && !alnum.MatchString(rest[end:end+1]) {
-			return true
-		}
-		rest = rest[end:]
-	}
-}
-
-// inherit gives a resource of which no edit is known those of the resources with which it changes.
-func inherit(s *Stack) {
-	at := map[string]*Resource{}
-	for i := range s.Resources {
-		at[s.Resources[i].ID] = &s.Resources[i]
-	}
-	for more := true; more; {
-		more = false
-		for i := range s.Resources {
-			r := &s.Resources[i]
-			if len(r.Causes) > 0 {
-				continue
-			}
-			causes := map[string]bool{}
-			for _, id := range r.after {
-				if e := at[id]; e != nil {
-					for _, c := range e.Causes {
-						causes[c] = true
-					}
-				}
-			}
-			if r.Causes = slices.Sorted(maps.Keys(causes)); len(r.Causes) > 0 {
-				more = true
-			}
-		}
-	}
-}
-
-// text is a scalar as text, "" for what is not there or no scalar.
-func text(n *template.Node) string {
-	if n == nil {
-		return ""
-	}
-	t, _ := n.Scalar()
-	return t
 }

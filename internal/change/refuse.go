@@ -33,6 +33,11 @@ func refusals(s *Stack) []Refusal {
 		if !stays || e.Kind == Added || e.Kind == Removed {
 			continue
 		}
+		if len(e.leaves) > 0 {
+			refusal := e.leavesKey()
+			refusal.Stack = s.Name
+			out = append(out, refusal)
+		}
 		if what, why := oneAtATime(e); what != "" {
 			refuse(what, why, "make one of them in each deployment")
 		}

@@ -40,29 +40,43 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, room := range r.Concurrency {
 		room.write(b)
 	}
+	if len(r.Accepted) > 0 {
+		b.WriteString("accepted\n")
+		accepted := make([]Refusal, len(r.Accepted))
+		for i, e := range r.Accepted {
+			accepted[i] = e.Refusal
+			accepted[i].Next = e.Reason
+		}
+		writeRefusals(b, accepted, "because")
+	}
 	if len(r.Refused) > 0 {
 		b.WriteString("refused\n")
-		var order []Refusal
-		of := map[Refusal][]string{}
-		for _, e := range r.Refused {
-			key := Refusal{What: e.What, Why: e.Why, Next: e.Next}
-			if of[key] == nil {
-				order = append(order, key)
-			}
-			of[key] = append(of[key], e.Stack)
-		}
-		for _, e := range order {
-			where := ""
-			switch stacks := of[e]; {
-			case len(stacks) > 1:
-				where = fmt.Sprintf("in %d stacks, %s: ", len(stacks), some(stacks))
-			case stacks[0] != "":
-				where = "stack " + stacks[0] + ": "
-			}
-			fmt.Fprintf(b, "  %s%s\n    why: %s\n    instead: %s\n", where, e.What, e.Why, e.Next)
-		}
+		writeRefusals(b, r.Refused, "instead")
 	}
 	return b.Flush()
+}
+
+// writeRefusals writes each refusal once, with the stacks that have it; next is the word before what follows from it.
+func writeRefusals(b *bufio.Writer, refused []Refusal, next string) {
+	var order []Refusal
+	of := map[Refusal][]string{}
+	for _, e := range refused {
+		key := Refusal{What: e.What, Why: e.Why, Next: e.Next}
+		if of[key] == nil {
+			order = append(order, key)
+		}
+		of[key] = append(of[key], e.Stack)
+	}
+	for _, e := range order {
+		where := ""
+		switch stacks := of[e]; {
+		case len(stacks) > 1:
+			where = fmt.Sprintf("in %d stacks, %s: ", len(stacks), some(stacks))
+		case stacks[0] != "":
+			where = "stack " + stacks[0] + ": "
+		}
+		fmt.Fprintf(b, "  %s%s\n    why: %s\n    %s: %s\n", where, e.What, e.Why, next, e.Next)
+	}
 }
 
 // String is an edit in words.

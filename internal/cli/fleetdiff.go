@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +23,8 @@ import (
 
 func fleetDiff(a *app) *cobra.Command {
 	var asJSON bool
-	var settings []string
+	var accepted string
+	var how synthesis
 	in := &directoryFlags{app: a}
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
@@ -38,13 +41,21 @@ only an assembly shows what another version of the app or of a function differs 
 begin in its own directory: put an older version of it beside the present one.
 
 Exit status 3 when something had better not be deployed: what keeps data is replaced or removed for good, a
-name is taken still, CloudFormation would refuse, reserved concurrency fits in no order. With --directory,
+name is taken still, CloudFormation would refuse, reserved concurrency fits in no order, or data would leave
+the KMS key under which it can be read, unless --accept-key-change says why that may be. With --directory,
 also when NEW lacks a shard that a live topology of that directory names.`,
 		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, next, err := a.compareFleets(cmd, args, settings)
+			accepts := cmd.Flags().Changed("accept-key-change")
+			if accepts && strings.TrimSpace(accepted) == "" {
+				return hint(usagef("--accept-key-change has no reason"), "write what becomes of the data under the old keys")
+			}
+			r, next, err := a.compareFleets(cmd, args, how)
 			if err != nil {
 				return err
+			}
+			if accepts {
+				r.AcceptKeyChanges(accepted)
 			}
 			switch {
 			case cmd.Flags().Changed("directory"):
@@ -76,7 +87,9 @@ also when NEW lacks a shard that a live topology of that directory names.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.Flags().StringArrayVarP(&settings, "context", "c", nil, "KEY=VALUE for the CDK app that synthesises fleet files, such as arch=x86_64")
+	cmd.Flags().StringVar(&accepted, "accept-key-change", "", "`REASON` for which data may leave the KMS key that it is encrypted by")
+	cmd.Flags().StringArrayVarP(&how.settings, "context", "c", nil, "KEY=VALUE for the CDK app that synthesises fleet files, such as arch=x86_64")
+	cmd.Flags().BoolVar(&how.verbose, "verbose", false, "print what the CDK says, also when it succeeds")
 	in.register(cmd)
 	return cmd
 }
@@ -130,7 +143,7 @@ type stampedSide struct {
 }
 
 // compareFleets loads or synthesises OLD and NEW and compares them. It returns NEW's assembly, too.
-func (a *app) compareFleets(cmd *cobra.Command, paths, settings []string) (r change.Report, next audit.Input, err error) {
+func (a *app) compareFleets(cmd *cobra.Command, paths []string, how synthesis) (r change.Report, next audit.Input, err error) {
 	var sides [2]stampedSide
 	for i, path := range paths {
 		info, err := os.Stat(path)
@@ -139,10 +152,16 @@ func (a *app) compareFleets(cmd *cobra.Command, paths, settings []string) (r cha
 		}
 		sides[i].path = path
 		if !info.IsDir() {
+			if !info.Mode().IsRegular() { // it is read here, and once more by the CDK app
+				return r, next, hint(usagef("%s is neither a regular file nor a directory", path), "name a fleet file, or a directory with a cloud assembly")
+			}
 			if sides[i].fleet, err = a.loadFleetFrom(path); err != nil {
 				return r, next, err
 			}
 		}
+	}
+	if err := how.fits(sides); err != nil {
+		return r, next, err
 	}
 	opt := change.Options{}
 	if f := sides[1].fleet; f != nil {
@@ -159,11 +178,11 @@ func (a *app) compareFleets(cmd *cobra.Command, paths, settings []string) (r cha
 			return r, next, err
 		}
 	}
-	was, err := a.stampedAssembly(cmd.Context(), sides[0], settings)
+	was, err := a.stampedAssembly(cmd.Context(), sides[0], how)
 	if err != nil {
 		return r, next, err
 	}
-	if next, err = a.stampedAssembly(cmd.Context(), sides[1], settings); err != nil {
+	if next, err = a.stampedAssembly(cmd.Context(), sides[1], how); err != nil {
 		return r, next, err
 	}
 	return change.Compare(was, next, opt), next, nil
@@ -178,7 +197,7 @@ func concurrencyOf(f *fleet.Fleet) map[string]int {
 }
 
 // stampedAssembly is a side's cloud assembly, synthesised into a temporary directory when it is a fleet file.
-func (a *app) stampedAssembly(ctx context.Context, s stampedSide, settings []string) (in audit.Input, err error) {
+func (a *app) stampedAssembly(ctx context.Context, s stampedSide, how synthesis) (in audit.Input, err error) {
 	if s.fleet == nil {
 		return loadAssembly(s.path)
 	}
@@ -188,18 +207,41 @@ func (a *app) stampedAssembly(ctx context.Context, s stampedSide, settings []str
 		return in, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := a.synthesise(ctx, s.path, dir, settings); err != nil {
+	if err := a.synthesise(ctx, s.path, dir, how); err != nil {
 		return in, err
 	}
 	return loadAssembly(dir)
 }
 
+// synthesis is how fleet files are made into cloud assemblies.
+type synthesis struct {
+	settings []string // KEY=VALUE of the CDK app's context
+	verbose  bool
+}
+
+// fits sees that the settings reach what they are meant for.
+func (how synthesis) fits(sides [2]stampedSide) error {
+	for _, s := range how.settings {
+		switch key, _, ok := strings.Cut(s, "="); {
+		case !ok || key == "":
+			return hint(usagef("--context is %q, which sets nothing", s), "write it as KEY=VALUE")
+		case sides[0].fleet == nil && sides[1].fleet == nil:
+			return hint(usagef("--context %s is for the synthesis of fleet files, and both are cloud assemblies", s), "leave it out")
+		case key == "fleet":
+			return hint(usagef("--context %s names a fleet file beside OLD and NEW", s), "leave it out")
+		case key == "cell" && (sides[0].fleet == nil || sides[1].fleet == nil):
+			return hint(usagef("--context %s would take the other cells out of one of the two alone, as if they came or went", s), "leave it out")
+		}
+	}
+	return nil
+}
+
 // cdkCLI is the pinned CDK CLI, below the project's directory.
 const cdkCLI = "node_modules/.bin/cdk"
 
-// synthesise has the CDK write a fleet's cloud assembly. What the CDK has to complain about goes to standard error;
-// to standard output it prints but the names of the stacks.
-func (a *app) synthesise(ctx context.Context, file, out string, settings []string) error {
+// synthesise has the CDK write a fleet's cloud assembly. What the CDK says goes to standard error when it fails, or
+// when it is asked for; else it is about node versions and the names of stacks.
+func (a *app) synthesise(ctx context.Context, file, out string, how synthesis) error {
 	for _, needed := range []struct{ file, next string }{
 		{"cdk.json", "give the command in cellwall's own directory, which has cdk.json, or name directories with cloud assemblies"},
 		{cdkCLI, "npm ci installs it"},
@@ -215,11 +257,15 @@ func (a *app) synthesise(ctx context.Context, file, out string, settings []strin
 		return err
 	}
 	args := []string{"synth", "**", "--quiet", "--output", out, "--context", "fleet=" + path}
-	for _, s := range settings {
+	for _, s := range how.settings {
 		args = append(args, "--context", s)
 	}
 	cdk := exec.CommandContext(ctx, cdkCLI, args...)
-	cdk.Stderr = a.err
+	var said bytes.Buffer
+	cdk.Stdout, cdk.Stderr = &said, &said
+	if how.verbose {
+		cdk.Stdout, cdk.Stderr = a.err, a.err
+	}
 	cdk.Cancel = func() error { return cdk.Process.Signal(os.Interrupt) } // it ends the app that it has started
 	fmt.Fprintf(a.err, "synthesising %s\n", file)
 	err = cdk.Run()
@@ -227,6 +273,7 @@ func (a *app) synthesise(ctx context.Context, file, out string, settings []strin
 		return context.Cause(ctx)
 	}
 	if err != nil {
+		a.err.Write(said.Bytes()) // the failure itself is told either way
 		return hint(fmt.Errorf("cdk synth of %s: %w", file, err), "what is wrong stands above; make dist builds what the stacks are made from")
 	}
 	return nil

@@ -143,6 +143,12 @@ func TestFleetDiffWrongUse(t *testing.T) {
 		{[]string{"was", "empty"}, "no manifest.json"},
 		{[]string{"broken.yaml", "was"}, "broken.yaml has"},
 		{[]string{"was", "fleet.yaml"}, "there is no cdk.json here"},
+		{[]string{os.DevNull, "was"}, "neither a regular file nor a directory"},
+		{[]string{"was", "was", "-c", "arch=x86_64"}, "both are cloud assemblies"},
+		{[]string{"was", "fleet.yaml", "-c", "arch"}, `--context is "arch", which sets nothing`},
+		{[]string{"was", "fleet.yaml", "-c", "=x86_64"}, `--context is "=x86_64", which sets nothing`},
+		{[]string{"was", "fleet.yaml", "-c", "fleet=other.yaml"}, "names a fleet file beside OLD and NEW"},
+		{[]string{"was", "was", "--accept-key-change", " "}, "has no reason"},
 	} {
 		code, out, errs := runFleet(t, append([]string{"diff"}, c.args...)...)
 		if code != ExitUsage || out != "" || !strings.Contains(errs, c.want) || !strings.Contains(errs, "hint: ") && c.args[0] != "broken.yaml" {
@@ -165,14 +171,14 @@ func TestFleetDiffSynthesises(t *testing.T) {
 	}
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	script := "#!/bin/sh\necho \"$@\" >>asked\ntest ! -e fails || { echo 'no such thing' >&2; exit 1; }\ncp assembly/* \"$5\"\n"
+	script := "#!/bin/sh\necho \"$@\" >>asked\necho 'node is old' >&2\necho 'Successfully synthesized'\ntest ! -e fails || { echo 'no such thing' >&2; exit 1; }\ncp assembly/* \"$5\"\n"
 	for name, text := range map[string]string{"cdk.json": "{}", cdkCLI: script} {
 		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	code, out, errs := runFleet(t, "diff", "old.yaml", "fleet.yaml", "-c", "arch=x86_64")
-	if code != ExitDone || !strings.Contains(out, "  shard.lambda.reservedConcurrency: 10 → 20\n") || !strings.Contains(errs, "synthesising old.yaml\nsynthesising fleet.yaml\n") {
+	if code != ExitDone || !strings.Contains(out, "  shard.lambda.reservedConcurrency: 10 → 20\n") || errs != "synthesising old.yaml\nsynthesising fleet.yaml\n" {
 		t.Errorf("status %d, %s%s", code, out, errs)
 	}
 	here, err := os.Getwd()
@@ -189,6 +195,12 @@ func TestFleetDiffSynthesises(t *testing.T) {
 			t.Errorf("the CDK was asked %q", line)
 		}
 	}
+	if code, out, errs := runFleet(t, "diff", "old.yaml", "assembly", "--verbose"); code != ExitDone || strings.Contains(out, "Successfully") || errs != "synthesising old.yaml\nnode is old\nSuccessfully synthesized\n" {
+		t.Errorf("with --verbose: status %d, %s%s", code, out, errs)
+	}
+	if code, _, errs := runFleet(t, "diff", "old.yaml", "assembly", "-c", "cell=eu-1"); code != ExitUsage || !strings.Contains(errs, "of one of the two alone") {
+		t.Errorf("of one cell on one side: status %d, %s", code, errs)
+	}
 	if err := os.WriteFile("fails", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -197,5 +209,35 @@ func TestFleetDiffSynthesises(t *testing.T) {
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestFleetDiffOfKeys: data leaves its key only when somebody says why that may be.
+func TestFleetDiffOfKeys(t *testing.T) {
+	t.Chdir(t.TempDir())
+	assemblyOf(t, "was", "eu-1", "s01", "s02")
+	assemblyOf(t, "next", "eu-1", "s01", "s02")
+	for _, shard := range []string{"s01", "s02"} {
+		file := filepath.Join("was", "orders-eu-1-shard-"+shard+".json")
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, []byte(strings.Replace(string(text), `"Properties": {`, `"Properties": {"KmsMasterKeyId": "alias/own", `, 1)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := runFleet(t, "diff", "was", "next")
+	if code != ExitFound || !strings.Contains(out, "\nrefused\n  in 2 stacks, orders-eu-1-shard-s01 orders-eu-1-shard-s02: takes queue Queue from its KMS key alias/own\n") || !strings.Contains(errs, "2 reasons not to deploy this") {
+		t.Errorf("status %d, %s%s", code, out, errs)
+	}
+	code, out, errs = runFleet(t, "diff", "was", "next", "--accept-key-change", "both queues are empty")
+	if code != ExitDone || strings.Contains(out, "\nrefused\n") || !strings.Contains(out, "\naccepted\n  in 2 stacks") || !strings.Contains(out, "\n    because: both queues are empty\n") {
+		t.Errorf("accepted: status %d, %s%s", code, out, errs)
+	}
+	var r change.Report
+	code, out, _ = runFleet(t, "diff", "was", "next", "--json", "--accept-key-change", "both queues are empty")
+	if err := json.Unmarshal([]byte(out), &r); code != ExitDone || err != nil || len(r.Refused) > 0 || len(r.Accepted) != 2 || r.Accepted[1].Reason != "both queues are empty" {
+		t.Errorf("as JSON: status %d, %v, %s", code, err, out)
 	}
 }

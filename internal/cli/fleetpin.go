@@ -47,6 +47,11 @@ object on a line. New images come to the shards with the next deployment.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
+			if !check {
+				if err := replaceable(file); err != nil {
+					return err
+				}
+			}
 			data, f, err := a.loadUnpinned(file)
 			if err != nil {
 				return err
@@ -82,6 +87,15 @@ object on a line. New images come to the shards with the next deployment.`,
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing, and end with status 3 when an image is not current")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd
+}
+
+// replaceable refuses what is there and can be read, but has no content that could be another one afterwards.
+func replaceable(file string) error {
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().IsRegular() {
+		return nil // whoever reads it says what is wrong
+	}
+	return hint(usagef("%s is not a regular file: the images cannot be written into it", file), "name the fleet file itself, or give --check, which writes nothing")
 }
 
 func isOrAre(n int) string {

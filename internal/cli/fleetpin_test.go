@@ -170,6 +170,9 @@ func TestPinAMIRefuses(t *testing.T) {
 		})
 	}
 	inRegions(t, pinFleet)
+	if code, out, errs := pinAMI(t, os.DevNull); code != ExitUsage || out != "" || !strings.Contains(errs, "is not a regular file: the images cannot be written into it") {
+		t.Errorf("of a device: status %d, %s%s", code, out, errs)
+	}
 	if code, _, errs := pinAMI(t, "nowhere.yaml"); code != ExitUsage || !strings.Contains(errs, "docs/fleet.md") {
 		t.Errorf("status %d, %s", code, errs)
 	}

@@ -79,8 +79,11 @@ func (c *checker) alerts() {
 	if c.known("alerts.topicArn", "alerts.topics") && a.TopicARN == "" && len(a.Topics) == 0 {
 		c.wrong("alerts", "alerts has neither topicArn nor topics", "nobody would be told", "add topicArn, or remove alerts")
 	}
+	if c.known("alerts.topicArn") && a.TopicARN != "" {
+		c.partition("alerts.topicArn", a.TopicARN)
+	}
 	for _, region := range slices.Sorted(maps.Keys(a.Topics)) {
-		path := join("alerts.topics", region)
+		path := entry("alerts.topics", region)
 		topic := a.Topics[region]
 		switch {
 		case !c.known(path):
@@ -88,7 +91,19 @@ func (c *checker) alerts() {
 			c.wrong(path, fmt.Sprintf("%s is a topic of %s", path, topicRegion(topic)), "alarms tell topics of their own region alone", "write one of "+region)
 		case topicRegion(a.TopicARN) == region && c.known("alerts.topicArn"):
 			c.wrong(path, path+" is set", "topicArn is of that region already", "remove one of the two")
+		default:
+			c.partition(path, topic)
 		}
+	}
+}
+
+// partition sees that a topic's ARN is of the partition of its region: no alarm reaches into another one.
+func (c *checker) partition(path, topic string) {
+	_, rest, _ := strings.Cut(topic, ":")
+	got, _, _ := strings.Cut(rest, ":")
+	region := topicRegion(topic)
+	if want := names.Partition(region); got != want {
+		c.wrong(path, fmt.Sprintf("%s is of the partition %s", path, got), fmt.Sprintf("region %s is in %s, so that there is no such topic", region, want), "write arn:"+want+": at its beginning")
 	}
 }
 
@@ -97,7 +112,7 @@ func (c *checker) tags() {
 	seen := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(c.f.Deploy.Tags)) {
 		low := strings.ToLower(key)
-		switch path := join("deploy.tags", key); {
+		switch path := entry("deploy.tags", key); {
 		case !c.known(path):
 		case strings.HasPrefix(low, "aws:") || strings.HasPrefix(low, "cellwall:"):
 			c.wrong(path, fmt.Sprintf("deploy.tags has %s", key), "the prefix is reserved", "write another")

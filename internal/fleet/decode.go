@@ -217,7 +217,7 @@ func (d *decoder) dictionary(path string, n *node, v reflect.Value, s described)
 	v.Set(reflect.MakeMap(v.Type()))
 	ok := d.noRepetition(path, n)
 	for _, p := range n.pairs {
-		at := join(path, p.key)
+		at := entry(path, p.key)
 		d.at[at+keySuffix] = p.at
 		ok = d.key(at, p, s) && ok
 		e := reflect.New(v.Type().Elem()).Elem()

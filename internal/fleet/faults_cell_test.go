@@ -31,6 +31,17 @@ var cellFaults = []faultCase{
 		`6:80: alerts.topics.eu-west-1 is set: topicArn is of that region already; remove one of the two`,
 		`6:131: alerts.topics.us-east-1 is a topic of us-east-2: alarms tell topics of their own region alone; write one of us-east-1`,
 	}},
+	{"topics of other partitions", slice, slice + `alerts: {topicArn: "arn:aws-cn:sns:eu-west-1:111111111111:a", topics: {us-gov-west-1: "arn:aws:sns:us-gov-west-1:111111111111:b"}}` + "\n", []string{
+		`6:20: alerts.topicArn is of the partition aws-cn: region eu-west-1 is in aws, so that there is no such topic; write arn:aws: at its beginning`,
+		`6:87: alerts.topics.us-gov-west-1 is of the partition aws: region us-gov-west-1 is in aws-us-gov, so that there is no such topic; write arn:aws-us-gov: at its beginning`,
+	}},
+	{"a tag without a key", slice, slice + "deploy: {tags: {\"\": x}}\n", []string{
+		`6:17: key "" in deploy.tags: it must be the key of a tag: letters, digits, spaces and + - = . _ : / @, 128 characters at most; write it as team or cost-center`,
+	}},
+	{"topics of no region", slice, slice + `alerts: {topics: {"": x}}` + "\n", []string{
+		`6:19: key "" in alerts.topics: it must be an AWS region; write its code, such as eu-west-1, us-gov-west-1 or ap-southeast-2`,
+		`6:23: alerts.topics."" is "x": it must be the ARN of an SNS standard topic; write it as arn:aws:sns:eu-west-1:111111111111:oncall`,
+	}},
 	{"tags of others", slice, slice + "deploy: {tags: {\"cellwall:cell\": x, \"aws:a\": y}}\n", []string{
 		`6:34: deploy.tags has cellwall:cell: the prefix is reserved; write another`,
 		`6:46: deploy.tags has aws:a: the prefix is reserved; write another`,

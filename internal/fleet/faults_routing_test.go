@@ -8,7 +8,7 @@ const (
 // routingFaults are what the rules of the router, its keeper and its callers find.
 var routingFaults = []faultCase{
 	{"source of another name", owner, "audience: orders, source: saml}\n", []string{
-		`3:70: auth.source is "saml": it must be jwt, lambda, iam or verify; did you mean iam?`,
+		`3:70: auth.source is "saml": it must be jwt, lambda, iam or verify; write jwt, lambda, iam or verify`,
 	}},
 	{"symmetric signature", owner, "audience: orders, source: verify, algorithms: [RS256, HS256]}\n", []string{
 		`3:98: auth.algorithms[1] is "HS256": it must be an asymmetric signature algorithm (RFC 7518, RFC 8037); write one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA`,

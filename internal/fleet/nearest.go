@@ -3,12 +3,17 @@ package fleet
 import "strings"
 
 // nearest returns the candidate that got was probably meant to be, or "" when none is near: at most
-// a third of its letters, and two in any case, may differ.
+// a third of its letters, and two in any case, may differ. With fewer than four letters on either side that
+// would be any word: these are near nothing.
 func nearest(got string, candidates []string) string {
+	const least = 4
+	if len(got) < least {
+		return ""
+	}
 	best, bestDistance := "", 0
 	for _, c := range candidates {
 		most := max(2, len(c)/3)
-		if len(got) > len(c)+most {
+		if len(c) < least || len(got) > len(c)+most {
 			continue
 		}
 		d := distance(strings.ToLower(got), strings.ToLower(c))

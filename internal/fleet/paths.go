@@ -10,6 +10,14 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
+// entry is the path of a dictionary's value. The empty key, which stands in some by mistake, is a path of its own.
+func entry(path, key string) string {
+	if key == "" {
+		key = `""`
+	}
+	return join(path, key)
+}
+
 // parent returns the path of the value that contains the one at path. Keys of dictionaries may contain
 // dots and brackets: the result is then no path of a value, which does no harm.
 func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
