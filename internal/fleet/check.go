@@ -38,6 +38,7 @@ func (c *checker) check() {
 		c.egress(i)
 	}
 	c.concurrency()
+	c.events()
 	c.waves()
 }
 

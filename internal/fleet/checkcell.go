@@ -13,9 +13,13 @@ import (
 // ingressOf sees that what stands before the router can tell who asks.
 func (c *checker) ingressOf() {
 	r := c.f.Router
-	if c.known("router.provisionedConcurrency", "router.reservedConcurrency") && r.ProvisionedConcurrency > r.ReservedConcurrency {
+	// Lambda refuses more than the reservation, and with all of it has no room for what is not started yet: while a
+	// version's environments start, its requests would be throttled (AWS Lambda developer guide, "Configuring
+	// provisioned concurrency for a function").
+	if c.known("router.provisionedConcurrency", "router.reservedConcurrency") && r.ProvisionedConcurrency > 0 && r.ProvisionedConcurrency >= r.ReservedConcurrency {
 		c.wrong("router.provisionedConcurrency", fmt.Sprintf("router.provisionedConcurrency is %d", r.ProvisionedConcurrency),
-			fmt.Sprintf("router.reservedConcurrency is %d, and bounds it", r.ReservedConcurrency), "write no more than that")
+			fmt.Sprintf("router.reservedConcurrency is %d, which bounds it, and must leave room for requests while a new version's environments start", r.ReservedConcurrency),
+			"write less than that, or a larger router.reservedConcurrency")
 	}
 	if !c.known("router.ingress") {
 		return

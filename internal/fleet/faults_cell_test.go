@@ -1,9 +1,46 @@
 package fleet
 
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestAtTheLimit: what reaches a limit and does not pass it is no fault.
+func TestAtTheLimit(t *testing.T) {
+	for name, more := range map[string]string{
+		"nearly all that is reserved kept started": "router: {reservedConcurrency: 10, provisionedConcurrency: 9}\n",
+		"as many rules as an event bus takes":      "  schedules: [{name: a, every: 1h}, {name: b, every: 1h}, {name: c, every: 1h}]\naccounts: {\"111111111111\": {eventRules: 25}}\n",
+	} {
+		if _, err := Parse("fleet.yaml", []byte(strings.Replace(base, slice, slice+more, 1))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDefaultRules: a region takes as many rules as AWS's own quota there says, where the account says nothing else.
+func TestDefaultRules(t *testing.T) {
+	file := func(region string, shards int) string {
+		cells := fmt.Sprintf("  - {name: one, account: \"222222222222\", region: %s, zones: [a, b], shards: %d}\n", region, shards)
+		return base[:strings.Index(base, "cells:\n")] + "  schedules: [{name: a, every: 1h}]\naccounts: {\"222222222222\": {lambdaConcurrency: 100000}}\ncells:\n" + cells
+	}
+	for region, most := range map[string]int{"eu-west-1": 300, "af-south-1": 100, "eu-south-1": 100} {
+		if _, err := Parse("fleet.yaml", []byte(file(region, most-1))); err != nil {
+			t.Errorf("%s, at the limit: %v", region, err)
+		}
+		if _, err := Parse("fleet.yaml", []byte(file(region, most))); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("takes %d;", most)) {
+			t.Errorf("%s, over the limit: %v", region, err)
+		}
+	}
+}
+
 // cellFaults are about what a cell and its shards are made of beside what serves requests.
 var cellFaults = []faultCase{
 	{"more kept started than reserved", slice, slice + "router: {reservedConcurrency: 10, provisionedConcurrency: 11}\n", []string{
-		`6:59: router.provisionedConcurrency is 11: router.reservedConcurrency is 10, and bounds it; write no more than that`,
+		`6:59: router.provisionedConcurrency is 11: router.reservedConcurrency is 10, which bounds it, and must leave room for requests while a new version's environments start; write less than that, or a larger router.reservedConcurrency`,
+	}},
+	{"all that is reserved kept started", slice, slice + "router: {reservedConcurrency: 10, provisionedConcurrency: 10}\n", []string{
+		`6:59: router.provisionedConcurrency is 10: router.reservedConcurrency is 10, which bounds it, and must leave room for requests while a new version's environments start; write less than that, or a larger router.reservedConcurrency`,
 	}},
 	{"a Function URL with an API's authorizer", slice, slice + "router: {ingress: url}\n", []string{
 		`6:19: router.ingress is url: a Function URL has no authorizer for auth.source: jwt; write source: verify or iam, or ingress: api`,
@@ -20,6 +57,13 @@ var cellFaults = []faultCase{
 	{"a schedule beyond a day, twice", slice, slice + "  schedules: [{name: a, every: 48h}, {name: a, every: 1h}]\n", []string{
 		`6:32: shard.schedules[0].every is 48h0m0s: it must be 1m to 24h; write one between them`,
 		`6:45: shard.schedules[1].name is "a" again: no two schedules may have one name, and line 6 has it already; write another, or remove this one`,
+	}},
+	{"more rules than a region's event bus takes", slice, slice + "  schedules: [{name: a, every: 1h}, {name: b, every: 1h}, {name: c, every: 1h}]\nrouter: {reservedConcurrency: 1}\naccounts: {\"111111111111\": {lambdaConcurrency: 9000, eventRules: 12}}\n", []string{
+		`6:14: account 111111111111 has 13 rules of EventBridge in eu-west-1 (eu-1 4 × 3 + 1): its default event bus takes 12; have fewer schedules, or have AWS raise the quota to 13 or more and write that as accounts."111111111111".eventRules`,
+		`6:14: account 111111111111 has 25 rules of EventBridge in us-east-1 (us-1 8 × 3 + 1): its default event bus takes 12; have fewer schedules, or have AWS raise the quota to 25 or more and write that as accounts."111111111111".eventRules`,
+	}},
+	{"more keepers than it takes, and the front door's", slice, slice + "accounts: {\"111111111111\": {eventRules: 1}}\nfrontDoor: {}\n", []string{
+		`9:3: account 111111111111 has 2 rules of EventBridge in eu-west-1 (eu-1 4 × 0 + 1, front door 1): its default event bus takes 1; put cells into other accounts or regions, or have AWS raise the quota to 2 or more and write that as accounts."111111111111".eventRules`,
 	}},
 	{"a gateway into somebody's network", `shards: 4`, `shards: 4, egress: nat, vpc: {id: vpc-01234567, subnets: {a: subnet-01234567, b: subnet-01234568}}`, []string{
 		`7:96: cells[0].egress is set: the ways out of an imported vpc are its owner's; remove it`,
@@ -50,4 +94,14 @@ var cellFaults = []faultCase{
 		`6:23: deploy.tags has Team beside TEAM: to IAM, whose roles have them too, they are one key; remove one of the two`,
 		`6:32: deploy.tags has team beside Team: to IAM, whose roles have them too, they are one key; remove one of the two`,
 	}},
+}
+
+// TestRulesThatMeet: hyphens join a rule's name, so that those of two shards' schedules can become one; that is refused.
+func TestRulesThatMeet(t *testing.T) {
+	file := strings.Replace(base, slice, slice+"  schedules: [{name: a, every: 1h}, {name: b-tick-a, every: 1h}]\n", 1)
+	file = strings.Replace(file, "shards: 4", "shards: [{id: s01}, {id: s02}, {id: s01-tick-b}]", 1)
+	const want = `fleet.yaml:8:113: shard s01-tick-b of cell eu-1 would have the rule "orders-eu-1-s01-tick-b-tick-a": shard s01 of cell eu-1 has it already, since names are joined with hyphens; rename one of the two`
+	if _, err := Parse("fleet.yaml", []byte(file)); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

@@ -8,7 +8,8 @@
 //  2. Deterministic: the same bytes give the same fleet, or the same faults in the same order.
 //  3. Round trip: a valid fleet, written as YAML and parsed again, is the same fleet.
 //  4. Whole waves: the waves reach each cell exactly once, and each wave reaches at least one.
-//  5. Within quota: no account and region reserves more Lambda concurrency than AWS allows.
+//  5. Within quota: no account and region reserves more Lambda concurrency than AWS allows, nor has more rules of
+//     EventBridge.
 //  6. Enough shards: a tenant of any size finds its number of shards in every cell.
 //  7. Distinct: no two resources of a fleet have the same derived name.
 //  8. In place: Pin changes the images that it is given, and no other byte of a file.
@@ -77,6 +78,9 @@ type Account struct {
 	// LambdaConcurrency is the account's concurrent executions per region (default 1,000, AWS's own
 	// default quota L-B99A9384). AWS keeps 100 of it unreserved.
 	LambdaConcurrency int `yaml:"lambdaConcurrency,omitempty" jsonschema:"minimum=100,maximum=1000000,default=1000"`
+	// EventRules is how many rules the default event bus takes in each of the account's regions; by default 300, or 100
+	// in af-south-1 and eu-south-1, which are AWS's own. Every keeper has one, and every shard one for each schedule.
+	EventRules int `yaml:"eventRules,omitempty" jsonschema:"minimum=1,maximum=100000"`
 }
 
 // Auth says whose tokens are trusted.
@@ -161,7 +165,7 @@ type Router struct {
 	TenantConcurrency int `yaml:"tenantConcurrency,omitempty" jsonschema:"minimum=0,maximum=1000000"`
 	// FanoutConcurrency is the most requests under way on routes with fanout, in a local cell alone; default 10.
 	FanoutConcurrency int `yaml:"fanoutConcurrency,omitempty" jsonschema:"minimum=1,maximum=100000,default=10"`
-	// ProvisionedConcurrency is how many environments of the router are kept started, at most ReservedConcurrency; 0,
+	// ProvisionedConcurrency is how many environments of the router are kept started, fewer than ReservedConcurrency; 0,
 	// the default, is none. They are paid for by the hour.
 	ProvisionedConcurrency int `yaml:"provisionedConcurrency,omitempty" jsonschema:"minimum=0"`
 	// Ingress is what stands before the router: api (default), an HTTP API; url, a Function URL, for auth.source

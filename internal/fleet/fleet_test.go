@@ -15,7 +15,7 @@ import (
 // everything is a valid fleet file that sets every key, most of them to something else than the default.
 const everything = `service: orders
 directory: {account: "111111111111", region: eu-west-1, replicas: [us-east-1]}
-accounts: {"111111111111": {lambdaConcurrency: 2000}}
+accounts: {"111111111111": {lambdaConcurrency: 2000, eventRules: 500}}
 auth: {issuer: "https://login.example.com/", audience: "7", claim: org, source: verify, algorithms: [ES256], pathTenant: "/tenants/{tenant}/*", bodyTenant: org}
 placement: {scheme: rendezvous/v1, perTenant: 3, maxShared: 0, sizes: {whale: {perTenant: 4}}}
 budget: {concurrentFailures: 2, degradedTenants: 15%, capacityLoss: 0.5%, fullyDown: 0%}
@@ -84,7 +84,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Dir:       "dir",
 		Service:   "orders",
 		Directory: Directory{Account: "111111111111", Region: "eu-west-1", Replicas: []string{"us-east-1"}},
-		Accounts:  map[string]Account{"111111111111": {2000}},
+		Accounts:  map[string]Account{"111111111111": {2000, 500}},
 		Auth: Auth{Issuer: "https://login.example.com/", Audience: "7", Claim: "org", Source: AuthVerify,
 			Algorithms: []string{"ES256"}, PathTenant: "/tenants/{tenant}/*", BodyTenant: "org"},
 		Placement: Placement{Scheme: "rendezvous/v1", PerTenant: 3, Sizes: map[string]Size{"whale": {4}}},

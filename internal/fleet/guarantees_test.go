@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // samples returns valid fleet files of different makes.
@@ -56,7 +58,7 @@ func guaranteed(file string) error {
 	if err != nil {
 		return inside(file, err)
 	}
-	for _, rule := range []func(*Fleet) error{roundTrip, wholeWaves, withinQuota, enoughShards, distinct} {
+	for _, rule := range []func(*Fleet) error{roundTrip, wholeWaves, withinQuota, withinRules, enoughShards, distinct} {
 		if err := rule(f); err != nil {
 			return err
 		}
@@ -135,6 +137,29 @@ func withinQuota(f *Fleet) error {
 	return nil
 }
 
+func withinRules(f *Fleet) error {
+	sums := map[string]int{}
+	if f.FrontDoor != nil {
+		for _, region := range append([]string{f.Directory.Region}, f.Directory.Replicas...) {
+			sums[f.Directory.Account+" "+region]++
+		}
+	}
+	for _, c := range f.Cells {
+		key := c.Account + " " + c.Region
+		sums[key] += 1 + len(c.Shards)*len(f.Shard.Schedules)
+		limit := 300
+		if a := f.Accounts[c.Account]; a.EventRules > 0 {
+			limit = a.EventRules
+		} else if c.Region == "af-south-1" || c.Region == "eu-south-1" {
+			limit = 100
+		}
+		if sums[key] > limit {
+			return fmt.Errorf("%s has %d rules, and takes %d", key, sums[key], limit)
+		}
+	}
+	return nil
+}
+
 func enoughShards(f *Fleet) error {
 	ks := []int{f.Placement.PerTenant}
 	for _, s := range f.Placement.Sizes {
@@ -157,6 +182,9 @@ func distinct(f *Fleet) error {
 		all := f.NamesOf(c).All()
 		for _, s := range c.Shards {
 			all = append(all, f.NamesOf(c).Shard(s.ID).All(c.Account, c.Region)...)
+			for _, schedule := range f.Shard.Schedules {
+				all = append(all, names.Named{Space: "rule", Name: f.NamesOf(c).Shard(s.ID).Schedule(schedule.Name)})
+			}
 		}
 		for _, n := range all {
 			if seen[n.Space+n.Name] {
@@ -214,14 +242,20 @@ func randomFleet(r *rand.Rand) string {
 	fmt.Fprintf(&b, "placement: {perTenant: %d, sizes: {big: {perTenant: %d}}}\n", 1+r.IntN(3), 1+r.IntN(4))
 	reserved := 1 + r.IntN(30)
 	fmt.Fprintf(&b, "router: {reservedConcurrency: %d}\nshard:\n  lambda: {asset: a, reservedConcurrency: %d}\n  queue: {consumers: %d}\n", 1+r.IntN(200), reserved, 2+r.IntN(max(1, reserved)))
+	if n := r.IntN(6); n > 0 { // names that meet those of other shards and cells once hyphens join them
+		fmt.Fprintf(&b, "  schedules: [%s]\n", strings.Join([]string{"{name: a, every: 1h}", "{name: b-tick-a, every: 2h}", "{name: tick-a, every: 1m}", "{name: b, every: 24h}", "{name: s04, every: 5m}"}[:n], ", "))
+	}
 	b.WriteString("cells:\n")
 	cells := []string{"a", "a-shard", "a-b", "b", "c"}[:1+r.IntN(5)]
 	for _, name := range cells {
 		shards := fmt.Sprint(2 + r.IntN(12))
 		if r.IntN(3) == 0 {
 			shards = "[{id: core}, {id: b, weight: 3}, {id: lb, zone: a}, {id: s04}]"
+			if r.IntN(3) == 0 {
+				shards = "[{id: core}, {id: s04-tick-b}, {id: lb}, {id: s04}]"
+			}
 		}
-		fmt.Fprintf(&b, "  - {name: %s, account: \"111111111111\", region: %s, zones: [a, b], shards: %s}\n", name, []string{"eu-west-1", "us-east-1"}[r.IntN(2)], shards)
+		fmt.Fprintf(&b, "  - {name: %s, account: \"111111111111\", region: %s, zones: [a, b], shards: %s}\n", name, []string{"eu-west-1", "us-east-1", "af-south-1"}[r.IntN(3)], shards)
 	}
 	switch r.IntN(3) {
 	case 0:

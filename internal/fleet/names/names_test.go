@@ -247,6 +247,25 @@ func TestAWSLimits(t *testing.T) {
 	})
 }
 
+// TestScheduleRules: the rules of two schedules never have one name in one shard, nor in two of a cell unless the one's id
+// and "-tick-" begin the other's, or the one schedule's name holds it, which the fleet refuses; none is shortened, by
+// which two could become one.
+func TestScheduleRules(t *testing.T) {
+	schedule := rapid.StringMatching(`[a-z][a-z0-9-]{0,15}`)
+	rapid.Check(t, func(t *rapid.T) {
+		c := ForFleet(part.Draw(t, "service")).Cell(part.Draw(t, "cell"))
+		one, two := part.Draw(t, "shard"), part.Draw(t, "other shard")
+		a, b := schedule.Draw(t, "schedule"), schedule.Draw(t, "other schedule")
+		x, y := c.Shard(one).Schedule(a), c.Shard(two).Schedule(b)
+		if !strings.HasSuffix(x, "-"+one+"-tick-"+a) {
+			t.Errorf("%q is shortened", x)
+		}
+		if (one != two || a != b) && x == y && !strings.HasPrefix(two, one+"-tick-") && !strings.HasPrefix(one, two+"-tick-") {
+			t.Errorf("schedule %s of shard %s and schedule %s of shard %s have one rule: %s", a, one, b, two, x)
+		}
+	})
+}
+
 func TestShort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`[a-z][a-z0-9-]{0,60}`).Draw(t, "name")
