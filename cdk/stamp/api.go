@@ -16,19 +16,38 @@ import (
 // api is an HTTP API that hands everything to one function.
 type api struct {
 	name, about string
+	log         string // name of the log group that it writes to
 	auth        fleet.Auth
 	function    awslambda.Alias
 }
 
 // newAPI is an ingress, which verifies the caller as the fleet says.
 func newAPI(st awscdk.Stack, a api) {
-	awsapigatewayv2.NewHttpApi(st, str("Api"), &awsapigatewayv2.HttpApiProps{
+	ingress := awsapigatewayv2.NewHttpApi(st, str("Api"), &awsapigatewayv2.HttpApiProps{
 		ApiName:            str(a.name),
 		Description:        str(a.about),
 		DefaultAuthorizer:  newAuthorizer(st, a),
 		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(str("Router"), a.function, nil),
 	})
+	logs := newLogGroup(st, "ApiLogs", a.log)
+	stage := ingress.DefaultStage().Node().DefaultChild().(awsapigatewayv2.CfnStage)
+	stage.SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
+		// By its derived name: the reference that the CDK has is the ARN of the group's streams.
+		DestinationArn: str(arn("logs", *st.Region(), *st.Account(), "log-group:"+a.log)),
+		Format:         str(accessLine),
+	})
+	stage.AddResourceDependency(logs.Node().DefaultChild().(awscdk.CfnResource), str("named by its derived name"))
 }
+
+// accessLine is what the API writes of a request, as JSON: what it did with it, and what it refused and why, which no
+// function sees. Neither headers, so that no token is in it, nor the path, in which a tenant may be named (auth.pathTenant)
+// that the fleet wants to have hashed; what routers do with a request, and for whom, is in their own lines. The
+// members' values are API Gateway's (API Gateway developer guide, "Customize HTTP API access logs").
+const accessLine = `{"requestId":"$context.requestId","time":"$context.requestTime","ip":"$context.identity.sourceIp",` +
+	`"method":"$context.httpMethod","protocol":"$context.protocol","status":"$context.status",` +
+	`"bytes":"$context.responseLength","ms":"$context.responseLatency",` +
+	`"functionStatus":"$context.integration.status","functionMs":"$context.integration.latency",` +
+	`"refused":"$context.error.responseType","why":"$context.authorizer.error"}`
 
 // standsIn says whether the resource of an ARN is of this account and region. A stack can let its API invoke a
 // function there, and no other: of that one, its owner does (docs/deploying.md).

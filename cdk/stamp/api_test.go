@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,7 @@ func checkIngress(t *testing.T, s stack, name, kind, alias string) {
 	if live := s.Template.Resources[alias]; live.Type != "AWS::Lambda::Alias" || live.at("Name") != "live" {
 		t.Errorf("%s is %s", alias, text(live))
 	}
+	checkAccessLog(t, s)
 	allowed := 0
 	for _, p := range s.of("AWS::Lambda::Permission") {
 		if p.at("Principal") == "apigateway.amazonaws.com" && text(p.at("FunctionName")) == `{"Ref":"`+alias+`"}` && strings.Contains(text(p.at("SourceArn")), "execute-api") {
@@ -52,6 +54,37 @@ func checkIngress(t *testing.T, s stack, name, kind, alias string) {
 	}
 	if allowed != 1 {
 		t.Errorf("%d permissions for the API to invoke %s", allowed, alias)
+	}
+}
+
+// checkAccessLog: the stage writes lines of JSON to a log group that is there first, with nothing of a request's headers,
+// path or query in them.
+func checkAccessLog(t *testing.T, s stack) {
+	t.Helper()
+	stage := s.one(t, "AWS::ApiGatewayV2::Stage")
+	arn, _ := stage.at("AccessLogSettings", "DestinationArn").(string)
+	format, _ := stage.at("AccessLogSettings", "Format").(string)
+	_, name, _ := strings.Cut(arn, ":log-group:")
+	s.named(t, "AWS::Logs::LogGroup", "LogGroupName", name)
+	if !strings.HasPrefix(name, "/aws/vendedlogs/") || !slices.ContainsFunc(stage.DependsOn, func(id string) bool { return s.Template.Resources[id].at("LogGroupName") == name }) {
+		t.Errorf("%s is logged to %s after %v", s.Name, arn, stage.DependsOn)
+	}
+	var line map[string]string
+	if err := json.Unmarshal([]byte(format), &line); err != nil {
+		t.Fatalf("the format is no JSON: %v: %s", err, format)
+	}
+	for _, variable := range line {
+		if !strings.HasPrefix(variable, "$context.") || strings.ContainsAny(strings.TrimPrefix(variable, "$"), " $") {
+			t.Errorf("%s is no single variable", variable)
+		}
+		for _, tells := range []string{"header", "path", "query", "routeKey", "claims", "authorizer.principalId", "userAgent"} {
+			if strings.Contains(strings.ToLower(variable), strings.ToLower(tells)) {
+				t.Errorf("%s is logged", variable)
+			}
+		}
+	}
+	if line["requestId"] != "$context.requestId" || line["status"] != "$context.status" {
+		t.Errorf("a line is %s", format)
 	}
 }
 

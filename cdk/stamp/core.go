@@ -32,7 +32,8 @@ func buildCore(core awscdk.Stack, p *plan) {
 		newURL(core, p, router)
 	} else {
 		newAPI(core, api{
-			name: p.names.API(), about: "Ingress of cell " + p.cell.Name + " of " + p.fleet.Service, auth: p.fleet.Auth, function: router})
+			name: p.names.API(), about: "Ingress of cell " + p.cell.Name + " of " + p.fleet.Service, log: p.names.AccessLog(),
+			auth: p.fleet.Auth, function: router})
 	}
 	createStateLast(core)
 }

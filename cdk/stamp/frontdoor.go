@@ -44,7 +44,7 @@ func newFrontDoorRoles(global awscdk.Stack, f *fleet.Fleet) {
 			routers = append(routers, routerAliasARN(f, c))
 		}
 		role.AddToPolicy(allow([]string{"lambda:InvokeFunction"}, routers...))
-		frontDoorSnapshots(f, region).object(role, "s3:GetObject")
+		frontDoorSnapshots(f, region).openedBy(role, f.Directory.Account)
 	}
 }
 
@@ -70,7 +70,6 @@ func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 			return err
 		}
 		s := newSnapshots(st, frontDoorSnapshots(f, region))
-		s.openedBy(frontDoorRoleARN(f, region))
 		newFrontDoorKeeper(st, in, region, s)
 		role := awsiam.Role_FromRoleArn(st, str("Role"), str(frontDoorRoleARN(f, region)), &awsiam.FromRoleArnOptions{Mutable: no})
 		fn := awslambda.NewFunction(st, str("FrontDoor"), &awslambda.FunctionProps{
@@ -88,7 +87,7 @@ func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 			Environment:                  variables(env),
 		})
 		live := awslambda.NewAlias(st, str("Live"), &awslambda.AliasProps{AliasName: str(names.Alias), Version: fn.CurrentVersion()})
-		newAPI(st, api{name: f.Names().FrontDoorAPI(), about: "Ingress of " + f.Service, auth: f.Auth, function: live})
+		newAPI(st, api{name: f.Names().FrontDoorAPI(), about: "Ingress of " + f.Service, log: f.Names().AccessLog(), auth: f.Auth, function: live})
 		createStateLast(st)
 	}
 	return nil

@@ -69,6 +69,10 @@ func TestFrontDoors(t *testing.T) {
 					"arn:aws:lambda:eu-west-1:111111111111:function:orders-eu-canary-router:live", "arn:aws:lambda:us-east-1:222222222222:function:orders-us-1-router:live"}},
 				{Effect: "Allow", Action: []string{"s3:GetObject"}, Resource: []string{"arn:aws:s3:::" + got.Snapshots + "/snapshot"}},
 				{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{"arn:aws:s3:::" + got.Snapshots}},
+				{Effect: "Allow", Action: []string{"kms:Decrypt"}, Resource: []string{"arn:aws:kms:" + region + ":111111111111:key/*"},
+					Condition: `{"ForAnyValue:StringEquals":{"kms:ResourceAliases":"alias/orders-global-snapshot"},` + strings.TrimPrefix(frontDoorContext, "{")},
+				{Effect: "Allow", Action: []string{"kms:VerifyMac"}, Resource: []string{"arn:aws:kms:" + region + ":111111111111:key/*"},
+					Condition: `{"ForAnyValue:StringEquals":{"kms:ResourceAliases":"alias/orders-global-snapshot-mac"}}`},
 			}
 			if d := cmp.Diff(permissions, a["global"].permissions(t, "orders-global-frontdoor-role-"+region)); d != "" {
 				t.Errorf("permissions (-want +got):\n%s", d)
@@ -108,6 +112,9 @@ func TestFrontDoors(t *testing.T) {
 	}
 }
 
+// frontDoorContext is the condition on data keys of a front door's snapshot.
+const frontDoorContext = `{"StringEquals":{"kms:EncryptionContext:cell":"global","kms:EncryptionContext:purpose":"snapshot","kms:EncryptionContext:service":"orders"}}`
+
 // TestFrontDoorSnapshot: a front door's keeper lists the cells' tenants in its own region and writes its one object;
 // the front door opens that, and nobody else does.
 func TestFrontDoorSnapshot(t *testing.T) {
@@ -115,7 +122,6 @@ func TestFrontDoorSnapshot(t *testing.T) {
 		f.Auth.Source, f.Auth.Algorithms = fleet.AuthVerify, []string{"RS256"}
 		f.Keeper = fleet.Keeper{Every: 5 * time.Minute, Memory: 1024}
 	}))
-	const of = `{"StringEquals":{"kms:EncryptionContext:cell":"global","kms:EncryptionContext:purpose":"snapshot","kms:EncryptionContext:service":"orders"}}`
 	for _, region := range []string{"eu-west-1", "us-east-1"} {
 		s := a["frontdoor-"+region]
 		bucket, table := "arn:aws:s3:::orders-global-0snap-111111111111-"+region, "arn:aws:dynamodb:"+region+":111111111111:table/orders-directory"
@@ -125,20 +131,16 @@ func TestFrontDoorSnapshot(t *testing.T) {
 			{Effect: "Allow", Action: []string{"dynamodb:GetItem"}, Resource: []string{table}, Condition: `{"ForAllValues:StringEquals":{"dynamodb:LeadingKeys":["META"]}}`},
 			{Effect: "Allow", Action: []string{"s3:GetObject", "s3:PutObject"}, Resource: []string{bucket + "/snapshot"}},
 			{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{bucket}},
-			{Effect: "Allow", Action: []string{"kms:Decrypt", "kms:GenerateDataKey"}, Resource: []string{`{"Fn::GetAtt":["SnapshotKeyD4D086C1","Arn"]}`}, Condition: of},
+			{Effect: "Allow", Action: []string{"kms:Decrypt", "kms:GenerateDataKey"}, Resource: []string{`{"Fn::GetAtt":["SnapshotKeyD4D086C1","Arn"]}`}, Condition: frontDoorContext},
 			{Effect: "Allow", Action: []string{"kms:GenerateMac"}, Resource: []string{`{"Fn::GetAtt":["SnapshotMAC39ABE3E9","Arn"]}`}},
 		}
 		if d := cmp.Diff(want, s.permissions(t, "orders-global-keeper-role-"+region)); d != "" {
 			t.Errorf("the keeper's permissions (-want +got):\n%s", d)
 		}
-		door := `{"AWS":"arn:aws:iam::111111111111:role/orders-global-frontdoor-role-` + region + `"}`
-		for alias, policy := range map[string]string{
-			"alias/orders-global-snapshot":     `{"Action":"kms:Decrypt","Condition":` + of + `,"Effect":"Allow","Principal":` + door + `,"Resource":"*"}`,
-			"alias/orders-global-snapshot-mac": `{"Action":"kms:VerifyMac","Effect":"Allow","Principal":` + door + `,"Resource":"*"}`,
-		} {
+		for _, alias := range []string{"alias/orders-global-snapshot", "alias/orders-global-snapshot-mac"} {
 			id, _ := s.named(t, "AWS::KMS::Alias", "AliasName", alias).at("TargetKeyId", "Fn::GetAtt", 0).(string)
 			key := s.Template.Resources[id]
-			if got := text(key.at("KeyPolicy", "Statement")); got != `[{"Action":"kms:*","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111111111111:root"},"Resource":"*"},`+policy+`]` {
+			if got := text(key.at("KeyPolicy", "Statement")); got != `[{"Action":"kms:*","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111111111111:root"},"Resource":"*"}]` {
 				t.Errorf("%s: its policy is %s", alias, got)
 			}
 			if key.at("KeySpec") != nil && key.at("KeySpec") != "HMAC_256" || (key.at("KeySpec") == "HMAC_256") != strings.HasSuffix(alias, "-mac") {

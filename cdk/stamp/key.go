@@ -21,10 +21,10 @@ var (
 // that. The key stays when the stack goes, as what is encrypted under it does. Its alias goes: what is left behind
 // names the key itself, and a fleet that comes back to keys of its own needs the name.
 //
-// The key's policy leaves it to the account's IAM who uses it, as the CDK writes it, and there the shard's own roles
-// alone may. Beside them it lets in by name those who reach a shard from outside of its stack, which cannot know a key that
-// is made after them: the cell's router, which sends to the queue; the keeper, where it pins tenants to quarantine; and
-// CloudWatch Logs, for the log of this shard. Each only through the service that it is about.
+// The key's policy leaves it to the account's IAM who uses it, as the CDK writes it, and there three alone may: the
+// shard's own roles, and from outside of its stack the cell's router and keeper (useShardKeys). It names none of them: a
+// role in a key's policy becomes the id of the role that bore the name then, and lets nobody in once the core stack,
+// which has it, was made anew. CloudWatch Logs is let in by it, for the log of this shard.
 func newShardKey(st awscdk.Stack, p *plan, s shardPlan) awskms.Key {
 	if p.fleet.Shard.Encryption != fleet.EncryptionOwn {
 		return nil
@@ -35,24 +35,13 @@ func newShardKey(st awscdk.Stack, p *plan, s shardPlan) awskms.Key {
 		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 	})
 	key.AddAlias(str(s.names.Key()))
-	admit := func(who awsiam.IPrincipal, actions []string, operator, context, value string) {
-		key.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-			Principals: list(who), Actions: strs(actions...), Resources: strs("*"), // of a key's policy, the key
-			Conditions: &map[string]any{operator: map[string]any{context: value}},
-		}), nil)
-	}
-	role := func(name string) awsiam.IPrincipal {
-		return awsiam.NewArnPrincipal(str("arn:" + partition(p.cell.Region) + ":iam::" + p.cell.Account + ":role/" + name))
-	}
-	if p.fleet.Shard.Queue != nil {
-		admit(role(p.names.RouterRole()), keySends, "StringEquals", "kms:ViaService", endpoint("sqs", p.cell.Region))
-	}
-	if len(p.cell.Quarantine) > 0 && p.holdings() == holdingsTable {
-		admit(role(p.names.KeeperRole()), keyUses, "StringEquals", "kms:ViaService", endpoint("dynamodb", p.cell.Region))
-	}
 	if p.fleet.Shard.Lambda != nil {
-		admit(awsiam.NewServicePrincipal(str(endpoint("logs", p.cell.Region)), nil), keyUses,
-			"ArnEquals", "kms:EncryptionContext:aws:logs:arn", p.arn("logs", "log-group:"+s.names.LogGroup("worker")))
+		key.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(str(endpoint("logs", p.cell.Region)), nil)},
+			Actions:    strs(keyUses...), Resources: strs("*"), // of a key's policy, the key
+			Conditions: &map[string]any{"ArnEquals": map[string]any{
+				"kms:EncryptionContext:aws:logs:arn": p.arn("logs", "log-group:"+s.names.LogGroup("worker"))}},
+		}), nil)
 	}
 	return key
 }
@@ -78,6 +67,16 @@ func useKey(role awsiam.Role, p *plan, key awskms.Key) {
 	statement := allow(keyUses, *key.KeyArn())
 	statement.AddCondition(str("StringEquals"), map[string]any{"kms:ViaService": through})
 	role.AddToPolicy(statement)
+}
+
+// useShardKeys lets a role of the core stack use the keys of the cell's shards, present and to come, through one
+// service. Keys have no names of their own, so that it is their aliases that tell them from others (AWS KMS developer
+// guide, "Use aliases to control access to KMS keys").
+func useShardKeys(p *plan, actions []string, service string) awsiam.PolicyStatement {
+	statement := allow(actions, p.arn("kms", "key/*"))
+	statement.AddCondition(str("StringEquals"), map[string]any{"kms:ViaService": endpoint(service, p.cell.Region)})
+	statement.AddCondition(str("ForAnyValue:StringLike"), map[string]any{"kms:ResourceAliases": keyPattern(p.names)})
+	return statement
 }
 
 // endpoint is a service's name in a region, as KMS tells who asks for somebody, and as services that differ by region

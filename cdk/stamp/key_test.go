@@ -47,13 +47,11 @@ func TestShardKey(t *testing.T) {
 
 const keyARN = `{"Fn::GetAtt":["Key961B73FD","Arn"]}`
 
-// TestWhoUsesAShardsKey: the account's IAM, where the shard's two roles alone may, each through what keeps something
-// under it; and by the key's policy the router to send, the keeper to pin, and CloudWatch Logs for this shard's log.
+// TestWhoUsesAShardsKey: the account's IAM lets the shard's two roles, each through what keeps something under it; the
+// router to send, and the keeper to pin, by the keys' aliases. By the key's own policy CloudWatch Logs may, for this
+// shard's log.
 func TestWhoUsesAShardsKey(t *testing.T) {
-	const (
-		uses = "kms:Decrypt kms:DescribeKey kms:Encrypt kms:GenerateDataKey kms:GenerateDataKeyWithoutPlaintext kms:ReEncryptFrom kms:ReEncryptTo"
-		iam  = `{"AWS":"arn:aws:iam::111111111111:`
-	)
+	const uses = "kms:Decrypt kms:DescribeKey kms:Encrypt kms:GenerateDataKey kms:GenerateDataKeyWithoutPlaintext kms:ReEncryptFrom kms:ReEncryptTo"
 	s := shape(t, "everything")[shardPath]
 	var got []string
 	key := s.one(t, "AWS::KMS::Key")
@@ -61,13 +59,29 @@ func TestWhoUsesAShardsKey(t *testing.T) {
 		got = append(got, text(key.at("KeyPolicy", "Statement", i, "Principal"))+" "+strings.Join(st.Action, " ")+" "+st.Condition)
 	}
 	want := []string{
-		iam + `root"} kms:* `,
-		iam + `role/orders-eu-canary-router-role"} kms:Decrypt kms:GenerateDataKey {"StringEquals":{"kms:ViaService":"sqs.eu-west-1.amazonaws.com"}}`,
-		iam + `role/orders-eu-canary-keeper-role"} ` + uses + ` {"StringEquals":{"kms:ViaService":"dynamodb.eu-west-1.amazonaws.com"}}`,
+		`{"AWS":"arn:aws:iam::111111111111:root"} kms:* `,
 		`{"Service":"logs.eu-west-1.amazonaws.com"} ` + uses + ` {"ArnEquals":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:eu-west-1:111111111111:log-group:/cellwall/orders/eu-canary/s01/worker"}}`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the key's policy is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	const byAlias = `{"ForAnyValue:StringLike":{"kms:ResourceAliases":"alias/orders-eu-canary-*-key"},"StringEquals":{"kms:ViaService":"`
+	for role, want := range map[string]string{
+		"orders-eu-canary-router-role": "kms:Decrypt kms:GenerateDataKey " + byAlias + `sqs.eu-west-1.amazonaws.com"}}`,
+		"orders-eu-canary-keeper-role": uses + " " + byAlias + `dynamodb.eu-west-1.amazonaws.com"}}`,
+	} {
+		var got []string
+		for _, st := range shape(t, "everything")["eu-canary/core"].permissions(t, role) {
+			if st.Resource[0] == "arn:aws:kms:eu-west-1:111111111111:key/*" {
+				got = append(got, strings.Join(st.Action, " ")+" "+st.Condition)
+			}
+		}
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("%s may %q with shards' keys, want %q", role, got, want)
+		}
+	}
+	if alias, _ := s.one(t, "AWS::KMS::Alias").at("AliasName").(string); !matches("alias/orders-eu-canary-*-key", alias) {
+		t.Errorf("they would not know %s", alias)
 	}
 	roles := map[string]bool{}
 	for _, policy := range s.of("AWS::IAM::Policy") {

@@ -18,10 +18,6 @@ import (
 // explained are the findings of cdk-nag's AwsSolutions pack that stand, each with the reason. A finding is written
 // as /CONSTRUCT/PATH RULE, with [WHAT] behind a rule that finds several things in one resource.
 var explained = []struct{ finding, reason string }{
-	{`/[^/]+/core/Api/DefaultStage/Resource APIG1`,
-		"the router writes a line for every request, with the tenant; what the API itself refuses is in its metrics"},
-	{`/frontdoor-[^/]+/Api/DefaultStage/Resource APIG1`,
-		"the front door and the routers behind it write a line for every request; what the API itself refuses is in its metrics"},
 	{`/([^/]+/core|frontdoor-[^/]+)/Api/DefaultRoute/Resource APIG4`,
 		"with auth.source verify the function verifies the token itself, before it does anything else"},
 	{`/[^/]+/(core/Alb-[^/]+|shard-[^/]+/Alb)/Resource ELB2`,
@@ -43,6 +39,8 @@ var explained = []struct{ finding, reason string }{
 		"the aliases and queues of the cell's own shards, present and to come: with each by name, a new shard would change the core that all of them depend on"},
 	{`/[^/]+/shard-[^/]+/(Worker|Instance)Role/DefaultPolicy/Resource IAM5\[Resource::arn:aws:s3:::orders-[a-z0-9-]+/\*\]`,
 		"the objects of the shard's own bucket, whose keys begin with tenants who are not known here"},
+	{`/([^/]+/core/(Router|Keeper)Role|global/FrontDoorRole-[^/]+)/DefaultPolicy/Resource IAM5\[Resource::arn:aws:kms:[^:]+:\d+:key/\*\]`,
+		"keys of stacks that are deployed later have no names but their aliases, to which a condition narrows it"},
 	{`/global/FrontDoorRole-[^/]+/DefaultPolicy/Resource IAM5\[Resource::arn:aws:logs:[^:]+:\d+:log-group:/cellwall/orders/global/frontdoor:\*\]`,
 		"the streams of the function's own log group, which Lambda names"},
 }

@@ -213,10 +213,11 @@ func (p *plan) checkDirectory() error {
 	return nil
 }
 
-// workerPattern and queuePattern match the function aliases and the queues of all shards of a cell,
-// present and to come.
+// workerPattern, queuePattern and keyPattern match the function aliases, the queues and the keys' aliases of all shards
+// of a cell, present and to come.
 func workerPattern(c names.Cell) string { return c.Shard("*").WorkerAlias() }
 func queuePattern(c names.Cell) string  { return c.Shard("*").Queue() }
+func keyPattern(c names.Cell) string    { return c.Shard("*").Key() }
 
 // checkPatterns refuses a fleet in which the router of one cell would be allowed to call shards of
 // another, because the one cell's name begins the other's, as eu begins eu-1.

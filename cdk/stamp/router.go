@@ -70,6 +70,9 @@ func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	}
 	if p.fleet.Shard.Queue != nil {
 		role.AddToPolicy(allow([]string{"sqs:GetQueueUrl", "sqs:SendMessage"}, p.arn("sqs", queuePattern(p.names))))
+		if p.fleet.Shard.Encryption == fleet.EncryptionOwn {
+			role.AddToPolicy(useShardKeys(p, keySends, "sqs"))
+		}
 	}
 	tables := []string{directoryARN(p.fleet, p.directoryRegion())}
 	if asksHome(p.fleet, p.cell) {

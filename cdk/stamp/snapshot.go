@@ -71,14 +71,18 @@ func (s snapshots) writtenBy(role awsiam.Role) {
 	role.AddToPolicy(allow(signs, *s.mac.KeyArn()))
 }
 
-// openedBy lets a role of another stack, which cannot name the keys, use them as a reader does.
-func (s snapshots) openedBy(role string) {
-	may := func(actions []string) awsiam.PolicyStatement {
-		return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-			Principals: &[]awsiam.IPrincipal{awsiam.NewArnPrincipal(str(role))}, Actions: strs(actions...), Resources: strs("*")}) // of the key itself
+// openedBy lets a role of a stack that is deployed before these keys are, and cannot name them, use them as a reader
+// does: by their aliases. The keys' policies leave it to the account's IAM who uses them, and name no role, since one
+// that was made anew would be another (see newShardKey).
+func (place snapshotPlace) openedBy(role awsiam.Role, account string) {
+	place.object(role, "s3:GetObject")
+	behind := func(actions []string, alias string) awsiam.PolicyStatement {
+		statement := allow(actions, arn("kms", place.region, account, "key/*"))
+		statement.AddCondition(str("ForAnyValue:StringEquals"), map[string]any{"kms:ResourceAliases": alias})
+		return statement
 	}
-	s.key.AddToResourcePolicy(s.place.only(may(opens)), no)
-	s.mac.AddToResourcePolicy(may(verifies), no)
+	role.AddToPolicy(place.only(behind(opens, place.key)))
+	role.AddToPolicy(behind(verifies, place.mac))
 }
 
 // object lets a role do this to the snapshot. Listing tells it from one that is not there, which S3 otherwise calls

@@ -58,6 +58,9 @@ func suspicion(p *plan) []awsiam.PolicyStatement {
 	if len(holdings) > 0 {
 		statements = append(statements, allow([]string{"dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"}, holdings...))
 	}
+	if p.holdings() == holdingsTable && p.fleet.Shard.Encryption == fleet.EncryptionOwn {
+		statements = append(statements, useShardKeys(p, keyUses, "dynamodb"))
+	}
 	return statements
 }
 

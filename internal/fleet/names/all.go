@@ -19,6 +19,7 @@ func (f Fleet) All() []Named {
 		{"key alias", f.FrontDoorSnapshotKey()},
 		{"key alias", f.FrontDoorSnapshotMAC()},
 		{"log group", f.LogGroup("frontdoor")},
+		{"log group", f.AccessLog()},
 		{"log group", f.LogGroup("keeper")},
 	}
 }
@@ -34,6 +35,7 @@ func (c Cell) All() []Named {
 		{"secret", c.PlacementKey()},
 		{"zone", c.Zone()},
 		{"log group", c.LogGroup("router")},
+		{"log group", c.AccessLog()},
 		{"function", c.Keeper()},
 		{"role", c.KeeperRole()},
 		{"rule", c.KeeperSchedule()},

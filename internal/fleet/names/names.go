@@ -103,6 +103,9 @@ func (f Fleet) FrontDoorSnapshotMAC() string { return f.Cell(Global).SnapshotMAC
 // FrontDoorAPI is the front door's HTTP API.
 func (f Fleet) FrontDoorAPI() string { return f.service + "-global-frontdoor" }
 
+// AccessLog is the log group of the front door's HTTP API.
+func (f Fleet) AccessLog() string { return vended + f.LogGroup("ingress") }
+
 // LogGroup is the log group of the service's own function fn.
 func (f Fleet) LogGroup(fn string) string { return "/cellwall/" + f.service + "/global/" + fn }
 
@@ -182,6 +185,14 @@ func (c Cell) SnapshotMAC() string { return "alias/" + c.kept(c.join("snapshot-m
 // those for which no shard was found.
 func (c Cell) Dispatch() string            { return c.kept(c.join("dispatch")) }
 func (c Cell) DispatchDeadLetters() string { return c.kept(c.join("dispatch-dead")) }
+
+// vended is what the names of log groups begin with that a service of AWS writes to by itself. CloudWatch Logs lets
+// such services in by one policy for all of these; others add to a policy of the account's, which many cells would fill
+// (Amazon CloudWatch Logs User Guide, "Enable logging from AWS services").
+const vended = "/aws/vendedlogs"
+
+// AccessLog is the log group of the cell's HTTP API.
+func (c Cell) AccessLog() string { return vended + c.LogGroup("ingress") }
 
 // API is the cell's HTTP API.
 func (c Cell) API() string { return c.join("ingress") }

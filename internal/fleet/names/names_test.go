@@ -52,6 +52,8 @@ func TestGolden(t *testing.T) {
 		{"front door's snapshot's key", f.FrontDoorSnapshotKey(), "alias/orders-global-snapshot"},
 		{"front door's snapshot's MAC", f.FrontDoorSnapshotMAC(), "alias/orders-global-snapshot-mac"},
 		{"front door's log group", f.LogGroup("frontdoor"), "/cellwall/orders/global/frontdoor"},
+		{"front door's access log", f.AccessLog(), "/aws/vendedlogs/cellwall/orders/global/ingress"},
+		{"access log", c.AccessLog(), "/aws/vendedlogs/cellwall/orders/eu-1/ingress"},
 		{"API", c.API(), "orders-eu-1-ingress"},
 		{"store", c.Store(), "orders-eu-1-store"},
 		{"placement key", c.PlacementKey(), "cellwall/orders/eu-1/placement-key"},
