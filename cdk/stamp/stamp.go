@@ -25,6 +25,8 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
+	"cellwall.dev/cellwall/cdk/gate"
+	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
@@ -68,8 +70,9 @@ func NewApp(o Options) awscdk.App {
 	return app
 }
 
-// Run reads the fleet that the app's context names and synthesises it. The error lists every fault
-// found, one a line; panics of the CDK (its failed assertions) come back as errors too.
+// Run reads the fleet that the app's context names, synthesises it, and has the gate audit all templates: a hole
+// fails cdk synth and cdk deploy. The error lists every fault found, one a line; panics of the CDK (its failed
+// assertions) come back as errors too.
 func Run(o Options) (err error) {
 	defer rescue(&err)
 	app := NewApp(o)
@@ -78,6 +81,7 @@ func Run(o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	gate.Add(app, gateOptions(f))
 	return Synthesise(app, Input{
 		Fleet:       f,
 		At:          at,
@@ -121,6 +125,15 @@ func build(app awscdk.App, in Input, scratch string) error {
 		newCell(app, p)
 	}
 	return nil
+}
+
+// gateOptions are the limits that the fleet says its accounts have.
+func gateOptions(f *fleet.Fleet) gate.Options {
+	limits := map[string]int{}
+	for id, account := range f.Accounts {
+		limits[id] = account.LambdaConcurrency
+	}
+	return gate.Options{Audit: audit.Options{Concurrency: limits}}
 }
 
 // setting is a string of the app's context.
