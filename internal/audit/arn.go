@@ -135,6 +135,8 @@ var idPrefixes = map[string]string{
 	"nat":      "AWS::EC2::NatGateway",
 	"vpce":     "AWS::EC2::VPCEndpoint",
 	"rtb":      "AWS::EC2::RouteTable",
+	"tgw":      "AWS::EC2::TransitGateway",
+	"pcx":      "AWS::EC2::VPCPeeringConnection",
 	"eipalloc": "AWS::EC2::EIP",
 	"fs":       "AWS::EFS::FileSystem",
 	"i":        "AWS::EC2::Instance",

@@ -17,7 +17,8 @@ type finding struct {
 	reason   string
 	limit    *Limit
 	shards   []int32
-	bond     bond // the strongest over which it is shared
+	bond     bond   // the strongest over which it is shared
+	paths    []Path // of a finding that has its own, instead of those of shards
 }
 
 // Why nothing that is shared was judged.
@@ -39,11 +40,15 @@ func (r *Report) Unjudged() string {
 
 // Run audits stacks. It cannot fail: what it cannot judge is a review item.
 func Run(in Input, opt Options) Report {
-	g := build(in)
+	g := build(in, opt)
 	found := g.shareFindings()
 	found = append(found, g.targetGroupFindings()...)
 	pools, over := g.concurrency(opt)
 	found = append(found, over...)
+	found = append(found, g.crossings...)
+	found = append(found, g.unseenFindings()...)
+	mapped, unused := g.mapping.report()
+	found = append(found, unused...)
 	found = append(found, g.notes...)
 	switch len(g.shards) {
 	case 0: // an audit that could not tell one shard has nothing to vouch for, so it must not pass
@@ -55,7 +60,7 @@ func Run(in Input, opt Options) Report {
 		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards), len(b.shards)),
 			strings.Compare(a.rule.id, b.rule.id), cmp.Compare(a.node, b.node))
 	})
-	r := Report{Schema: Schema, Findings: g.write(found), Pools: pools, Skipped: slices.Sorted(slices.Values(in.Skipped))}
+	r := Report{Schema: Schema, Findings: g.write(found), Pools: pools, Mapping: mapped, Skipped: slices.Sorted(slices.Values(in.Skipped))}
 	if r.Skipped == nil {
 		r.Skipped = []string{}
 	}
@@ -217,6 +222,13 @@ func (g *graph) write(found []finding) []Finding {
 		if f.level == Info {
 			out[i].Fix = ""
 		}
+		if out[i].Paths = f.paths; f.paths != nil {
+			for _, p := range f.paths {
+				if p.Shard.ID != "" {
+					out[i].Shards = append(out[i].Shards, p.Shard)
+				}
+			}
+		}
 		for _, shard := range f.shards {
 			out[i].Shards = append(out[i].Shards, g.shards[shard])
 			wants[f.bond][shard] = append(wants[f.bond][shard], i)
@@ -234,7 +246,7 @@ func (g *graph) write(found []finding) []Finding {
 				if len(out[i].Paths) == most {
 					continue
 				}
-				out[i].Paths = append(out[i].Paths, g.witness(int32(shard), s.path(found[i].node)))
+				out[i].Paths = append(out[i].Paths, g.witness(g.shards[shard], s.path(found[i].node)))
 			}
 		}
 	}
@@ -288,9 +300,9 @@ func (g *graph) where(f *finding) *Resource {
 	return r
 }
 
-// witness is the path of a shard over these hops.
-func (g *graph) witness(shard int32, hops []hop) Path {
-	p := Path{Shard: g.shards[shard], Steps: g.steps(hops)}
+// witness is the path of a shard, or of a cell's core, over these hops.
+func (g *graph) witness(of place, hops []hop) Path {
+	p := Path{Shard: of, Steps: g.steps(hops)}
 	if len(hops) > 0 {
 		if st := g.nodes[hops[0].node].stack; st >= 0 {
 			p.File = g.stacks[st].File

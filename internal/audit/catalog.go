@@ -56,6 +56,8 @@ var (
 	ruleMaybe      = rule{"UN003", Review, "name", "check whether the string means that resource"}
 	rulePattern    = rule{"UN004", Review, "grant by pattern", "name the shard's own resources in the statement"}
 	ruleUnread     = rule{"UN005", Review, "template", "audit the template as CloudFormation will see it"}
+	ruleMapped     = rule{"UN006", Review, "owner", "correct the mapping, or the tag or path that it disagrees with"}
+	ruleUnseen     = rule{"UN007", Review, "stack", "synthesise the whole fleet (cdk synth '**') and audit that"}
 )
 
 // traits is what the audit knows of one resource type.
@@ -194,6 +196,8 @@ var known = map[string]traits{
 	"AWS::EC2::EIP":                                    {rule: &ruleNetwork, expected: network},
 	"AWS::EC2::VPCEndpoint":                            {rule: &ruleNetwork, expected: network},
 	"AWS::EC2::NetworkAcl":                             {rule: &ruleNetwork, expected: network},
+	"AWS::EC2::TransitGateway":                         {rule: &ruleNetwork},
+	"AWS::EC2::VPCPeeringConnection":                   {rule: &ruleNetwork},
 	"AWS::Route53::HostedZone":                         {rule: &ruleNetwork, expected: resolver},
 	"AWS::Route53::RecordSet":                          {rule: &ruleNetwork, partOf: "HostedZoneId"},
 	"AWS::CloudWatch::Alarm":                           {rule: &ruleOther, observer: true, name: "AlarmName"},

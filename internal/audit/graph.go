@@ -78,13 +78,18 @@ type edge struct {
 
 // graph is everything that was read, as nodes and edges of fate.
 type graph struct {
-	stacks []Stack
-	places []place // of the stacks
-	shards []Shard
-	scopes []template.Scope // of the stacks
-	nodes  []node
-	out    [][]edge
-	notes  []finding
+	stacks  []Stack
+	places  []place // of the stacks
+	mapping *mapping
+	shards  []Shard
+	scopes  []template.Scope // of the stacks
+	nodes   []node
+	out     [][]edge
+	notes   []finding
+	// crossings are what couples cells.
+	crossings []finding
+	// unseen is what the fleet has and the input lacks.
+	unseen []unseenCell
 	// joined are the attachments of each node in the direction of the reference: as edges they may run
 	// the other way.
 	joined map[int32][]joined

@@ -119,7 +119,7 @@ func reach(g *graph, most bond) []map[int32]int {
 
 func TestComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := build(randomInput(t))
+		g := build(randomInput(t), Options{})
 		by := [][]map[int32]int{reach(g, strong), reach(g, order), reach(g, observed)}
 		want := map[int32][]int32{}
 		for i := range g.nodes {
@@ -148,7 +148,7 @@ func TestComplete(t *testing.T) {
 
 func TestWitnessed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := build(randomInput(t))
+		g := build(randomInput(t), Options{})
 		for most := strong; most <= observed; most++ {
 			want := reach(g, most)
 			s := g.searcher()

@@ -35,22 +35,26 @@ type builder struct {
 	literals  map[literal]map[int32]mention // by shard
 	ordered   []bool                        // by stack: whether its deployment order can hold back a shard
 	reviews   map[reviewKey]bool
+	owners    []place          // of the nodes that templates define, by what names them alone
+	cells     map[string]place // by SERVICE-CELL
 }
 
 // build makes the graph of everything that was read.
-func build(in Input) *graph {
+func build(in Input, opt Options) *graph {
 	stacks := slices.Clone(in.Stacks)
 	slices.SortFunc(stacks, func(a, b Stack) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Name, b.Name), strings.Compare(a.File, b.File))
 	})
-	g := &graph{stacks: stacks, places: placesOf(stacks), joined: map[int32][]joined{}}
+	m := newMapping(opt.Mapping)
+	g := &graph{stacks: stacks, places: placesOf(stacks, m), mapping: m, joined: map[int32][]joined{}}
 	b := &builder{
 		graph: g, byName: map[nameKey]int32{}, bareNames: map[env]map[string][]int32{}, exports: map[nameKey]int32{},
 		stackName: map[nameKey]int{}, external: map[string]int32{}, reviews: map[reviewKey]bool{}, literals: map[literal]map[int32]mention{},
 	}
 	b.nest()
-	owners := b.addNodes()
-	b.addShards(owners)
+	b.owners = b.addNodes()
+	b.addShards(b.owners)
+	b.addCells(opt.Fleet)
 	b.addOrdered()
 	b.index()
 	for i := range stacks {
@@ -66,7 +70,12 @@ func build(in Input) *graph {
 	for _, n := range in.Notes {
 		b.review(reviewKey{rule: &ruleUnread, file: n.File, what: n.What})
 	}
+	for k := range m.against {
+		b.review(k)
+	}
 	g.notes = b.findings()
+	g.crossings = b.cross()
+	g.unseen = g.findUnseen(opt.Fleet)
 	return g
 }
 
@@ -94,7 +103,7 @@ func (b *builder) nest() {
 		changed := false
 		for p, children := range b.nested {
 			for _, c := range children {
-				if b.places[c].Cell == "" && b.places[p].Cell != "" {
+				if b.places[c].nowhere() && !b.places[p].nowhere() {
 					b.places[c] = b.places[p]
 					changed = true
 				}
@@ -172,9 +181,9 @@ func (b *builder) addNodes() []place {
 			if path == "" {
 				path = r.Metadata.GetString("aws:cdk:path")
 			}
-			tags := tagsOf(r, b.scopes[i])
+			tags := tagsOf(r, b.scopes[i], b.mapping.keys)
 			resources[r.ID] = b.add(node{kind: resourceNode, stack: int32(i), id: r.ID, typ: r.Type, res: r, tags: tags})
-			own(placeOfResource(path, b.places[i], tags))
+			own(b.mapping.placeOfResource(s, r.ID, path, b.places[i], tags))
 		}
 		values := func(kind nodeKind, n int, id func(int) string) map[string]int32 {
 			m := make(map[string]int32, n)

@@ -17,10 +17,14 @@ type Stack struct {
 	Values  map[string]string // parameter values given at deployment
 	Paths   map[string]string // construct path of each logical id, as far as known
 	Nested  *NestedIn         // set when another stack holds this one
+	After   []StackID         // stacks that the manifest has deployed before this one
 	// Acknowledged are the rules that the stack's author accepted for its constructs.
 	Acknowledged []Acknowledgement
 	Template     template.Template
 }
+
+// StackID finds a stack of the same Input.
+type StackID struct{ Name, File string }
 
 // NestedIn says which resource of which stack a nested stack is.
 type NestedIn struct {
@@ -52,6 +56,10 @@ type Options struct {
 	Baseline *Baseline
 	// Today is the day on which waivers are judged. On the zero day none has expired.
 	Today time.Time
+	// Mapping says who is who, the first rule first, before the stacks' own tags, paths and names.
+	Mapping []MapRule
+	// Fleet is what should have been read, as far as somebody knows; nil when nobody does.
+	Fleet *Fleet
 }
 
 // DefaultConcurrency is Lambda's default quota of concurrent executions per account and region

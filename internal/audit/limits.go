@@ -86,6 +86,14 @@ func (g *graph) concurrency(opt Options) ([]Pool, []finding) {
 		cells map[string]int
 	}
 	sums := map[env]*sum{}
+	pool := func(e env) *sum {
+		s := sums[e]
+		if s == nil {
+			s = &sum{Pool: Pool{Account: e.account, Region: e.region, Limit: cmp.Or(opt.Concurrency[e.account], DefaultConcurrency), Free: UnreservedConcurrency}, cells: map[string]int{}}
+			sums[e] = s
+		}
+		return s
+	}
 	var out []finding
 	for i := range g.nodes {
 		n := &g.nodes[i]
@@ -97,11 +105,7 @@ func (g *graph) concurrency(opt Options) ([]Pool, []finding) {
 			continue
 		}
 		e := g.stacks[n.stack].env()
-		s := sums[e]
-		if s == nil {
-			s = &sum{Pool: Pool{Account: e.account, Region: e.region, Limit: cmp.Or(opt.Concurrency[e.account], DefaultConcurrency), Free: UnreservedConcurrency}, cells: map[string]int{}}
-			sums[e] = s
-		}
+		s := pool(e)
 		// of several texts the largest: a limit must hold for each
 		most, known := 0, true
 		for _, t := range g.scopes[n.stack].Eval(v) {
@@ -124,6 +128,14 @@ func (g *graph) concurrency(opt Options) ([]Pool, []finding) {
 		s.Functions++
 		s.Reserved += most
 		s.cells[g.places[n.stack].Cell] += most
+	}
+	for e, cells := range g.unseenPools() {
+		s := pool(e)
+		for _, c := range cells {
+			s.Unseen += c.Reserved
+			s.Reserved += c.Reserved
+			s.cells[c.Cell] += c.Reserved
+		}
 	}
 	pools := []Pool{}
 	for _, e := range slices.SortedFunc(maps.Keys(sums), func(a, b env) int {
@@ -153,8 +165,8 @@ func judgePool(p *Pool) (finding, bool) {
 	for _, c := range p.Cells {
 		parts = append(parts, fmt.Sprintf("%s %d", cmp.Or(c.Cell, "outside of cells"), c.Reserved))
 	}
-	f.message = fmt.Sprintf("%d functions reserve %d (%s) of %d in account %s, %s: %d concurrent executions less the %d that Lambda keeps free; left %d",
-		p.Functions, p.Reserved, strings.Join(parts, " + "), most, p.Account, p.Region, p.Limit, p.Free, p.Left)
+	f.message = fmt.Sprintf("%s reserve %d (%s) of %d in account %s, %s: %d concurrent executions less the %d that Lambda keeps free; left %d",
+		p.whoReserves(), p.Reserved, strings.Join(parts, " + "), most, p.Account, p.Region, p.Limit, p.Free, p.Left)
 	if p.Reserved > most {
 		f.level = Error
 	}

@@ -53,6 +53,10 @@ func (b *builder) text(i int, from int32, path, keys []string, s string) {
 			b.refer(from, b.outside(typ, s, s), byID, path)
 			return
 		}
+		if own, other := b.cellOf(from), b.cellOfName(s); apart(own, other) && !traitsOf(b.nodes[from].typ).observer {
+			b.refer(from, b.outside("", s, s), byName, path)
+			return
+		}
 		b.mentions(i, from, path, keys, s)
 		b.fragment(i, from, path, keys, s)
 	}

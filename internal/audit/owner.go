@@ -2,7 +2,6 @@ package audit
 
 import (
 	"cmp"
-	"path"
 	"regexp"
 	"strings"
 
@@ -17,10 +16,13 @@ type Shard struct {
 	ID      string `json:"shard"`
 }
 
-// String is CELL/SHARD.
+// String is CELL/SHARD, or what is known of it.
 func (s Shard) String() string {
-	if s.Cell == "" {
+	switch {
+	case s.Cell == "":
 		return s.ID
+	case s.ID == "":
+		return s.Cell
 	}
 	return s.Cell + "/" + s.ID
 }
@@ -28,6 +30,9 @@ func (s Shard) String() string {
 func compareShards(a, b Shard) int {
 	return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Cell, b.Cell), strings.Compare(a.ID, b.ID))
 }
+
+// nowhere says whether it is neither a shard's nor a cell's.
+func (s Shard) nowhere() bool { return s.Cell == "" && s.ID == "" }
 
 // place is what is known of where a stack or a resource belongs; ID is "" outside of shards.
 type place = Shard
@@ -39,11 +44,11 @@ var (
 
 // Places says where each stack belongs, in the order of the stacks: ID is "" outside of shards, and Cell, too,
 // outside of cells.
-func Places(stacks []Stack) []Shard { return placesOf(stacks) }
+func Places(stacks []Stack) []Shard { return placesOf(stacks, newMapping(nil)) }
 
-// placesOf says where each stack belongs: by its tags, then by what all tagged resources in it agree on,
-// then by its construct path, then by its name.
-func placesOf(stacks []Stack) []place {
+// placesOf says where each stack belongs: by the mapping, then by its tags, then by what all tagged resources
+// in it agree on, then by its construct path, then by its name.
+func placesOf(stacks []Stack, m *mapping) []place {
 	places := make([]place, len(stacks))
 	byPrefix := map[string]place{} // SERVICE-CELL, as it leads stack names, to a place that is known better
 	for i := range stacks {
@@ -58,13 +63,18 @@ func placesOf(stacks []Stack) []place {
 			p.Cell = cmp.Or(p.Cell, q.Cell)
 			p.ID = cmp.Or(p.ID, q.ID)
 		}
-		if p.Service == "" && p.Cell != "" {
+		mapped := m.stack(s, s.scope())
+		p = m.over(mapped, p, s.File, "", "its tags or its path")
+		if p.Service == "" && p.Cell != "" && mapped.Cell == "" {
 			if service, _, ok := strings.Cut(s.Name, "-"+p.Cell+"-"); ok {
 				p.Service = service
 			}
 		}
 		if p.Service != "" && p.Cell != "" {
 			byPrefix[p.Service+"-"+p.Cell] = place{Service: p.Service, Cell: p.Cell}
+		}
+		if prefix, _, ok := takeApart(s); ok && mapped.Cell != "" { // what the others of its prefix are, too
+			byPrefix[prefix] = place{Service: p.Service, Cell: p.Cell}
 		}
 		places[i] = p
 	}
@@ -73,16 +83,8 @@ func placesOf(stacks []Stack) []place {
 		if p.Cell != "" {
 			continue
 		}
-		prefix, id := "", ""
-		name := stacks[i].Name
-		if stacks[i].Nested != nil { // a nested stack has its name from its parent
-			name, _, _ = strings.Cut(path.Base(stacks[i].File), ".")
-		}
-		if m := shardStack.FindStringSubmatch(name); m != nil {
-			prefix, id = m[1], m[2]
-		} else if m := coreStack.FindStringSubmatch(name); m != nil {
-			prefix = m[1]
-		} else {
+		prefix, id, ok := takeApart(&stacks[i])
+		if !ok {
 			continue
 		}
 		known, ok := byPrefix[prefix]
@@ -95,13 +97,25 @@ func placesOf(stacks []Stack) []place {
 	return places
 }
 
+// takeApart takes the name SERVICE-CELL-shard-SID or SERVICE-CELL-core of a stack apart.
+func takeApart(s *Stack) (prefix, id string, ok bool) {
+	name := s.ownName()
+	if m := shardStack.FindStringSubmatch(name); m != nil {
+		return m[1], m[2], true
+	}
+	if m := coreStack.FindStringSubmatch(name); m != nil {
+		return m[1], "", true
+	}
+	return "", "", false
+}
+
 // agreed is the place that the tags of all tagged resources of a stack name, as far as they agree.
 func agreed(s *Stack) place {
 	var p place
 	sc := s.scope()
 	first := true
 	for i := range s.Template.Resources {
-		tags := tagsOf(&s.Template.Resources[i], sc)
+		tags := tagsOf(&s.Template.Resources[i], sc, nil)
 		if len(tags) == 0 {
 			continue
 		}
@@ -143,30 +157,32 @@ func placeOfPath(path string) place {
 	return place{}
 }
 
-// placeOfResource is where one resource belongs: by its own tags, then by its construct path, else with
-// its stack.
-func placeOfResource(path string, stack place, tags map[string]string) place {
-	p := placeOfTags(tags)
-	if p.ID == "" {
+// placeOfResource is where one resource of a stack belongs: by the mapping, its own tags, its construct path,
+// else with its stack.
+func (m *mapping) placeOfResource(s *Stack, id, path string, stack place, tags map[string]string) place {
+	own := placeOfTags(tags)
+	if own.ID == "" {
 		if q := placeOfPath(path); q.ID != "" {
-			p.Cell, p.ID = cmp.Or(p.Cell, q.Cell), q.ID
+			own.Cell, own.ID = cmp.Or(own.Cell, q.Cell), q.ID
 		}
 	}
+	p := m.over(m.resource(s, id, path, tags), own, s.File, id, "its tags or its path")
 	p.Service = cmp.Or(p.Service, stack.Service)
 	p.Cell = cmp.Or(p.Cell, stack.Cell)
 	p.ID = cmp.Or(p.ID, stack.ID)
 	return p
 }
 
-// tagsOf reads a resource's Tags, in either of the two forms that CloudFormation knows.
-func tagsOf(r *template.Resource, sc template.Scope) map[string]string {
+// tagsOf reads cellwall's own tags of a resource and those of more, in either of the two forms that
+// CloudFormation knows.
+func tagsOf(r *template.Resource, sc template.Scope, more map[string]bool) map[string]string {
 	n, ok := r.Properties.Get("Tags")
 	if !ok {
 		return nil
 	}
 	tags := map[string]string{}
 	set := func(key string, value template.Node) {
-		if !strings.HasPrefix(key, "cellwall:") {
+		if !strings.HasPrefix(key, "cellwall:") && !more[key] {
 			return
 		}
 		if v, ok := single(sc.Eval(value)); ok {

@@ -43,7 +43,10 @@ type Report struct {
 	Summary  Summary   `json:"summary"`
 	Findings []Finding `json:"findings"` // worst first
 	Pools    []Pool    `json:"pools"`
-	Skipped  []string  `json:"skipped"` // files that are no templates
+	Skipped  []string  `json:"skipped"`           // files that are no templates
+	Mapping  []Mapped  `json:"mapping,omitempty"` // the mapping's rules, as given
+	// Proposal is a mapping that would fit, where nothing says who is who.
+	Proposal *Proposal `json:"proposal,omitempty"`
 }
 
 // Summary counts what was read and found.
@@ -93,7 +96,7 @@ type Path struct {
 
 // Step is one node of a path.
 type Step struct {
-	Kind      string `json:"kind"` // resource, parameter, output, condition or external
+	Kind      string `json:"kind"` // resource, parameter, output, condition, external or stack
 	Stack     string `json:"stack,omitempty"`
 	LogicalID string `json:"logicalId,omitempty"`
 	Type      string `json:"type,omitempty"`
@@ -120,6 +123,7 @@ type Pool struct {
 	Limit     int        `json:"limit"`     // concurrent executions of the account
 	Free      int        `json:"free"`      // that Lambda keeps unreserved
 	Reserved  int        `json:"reserved"`  // sum over all functions
+	Unseen    int        `json:"unseen"`    // of Reserved, what the fleet file says of stacks that were not read
 	Left      int        `json:"left"`      // Limit − Free − Reserved; negative when it does not fit
 	Functions int        `json:"functions"` // that reserve
 	Unknown   int        `json:"unknown"`   // whose reservation only a deployment knows

@@ -11,11 +11,11 @@ var (
 		ruleFileSystem, ruleAPI, ruleTopic, ruleCompute, ruleWorkflow}
 	identityRules = []rule{ruleOther, ruleRole, ruleKey, ruleValue, ruleSecurity, ruleLogs, ruleBuild, ruleOrder, ruleNetwork}
 	limitRules    = []rule{ruleTargetGroups, ruleConcurrency}
-	unreadRules   = []rule{ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread}
+	unreadRules   = []rule{ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread, ruleMapped, ruleUnseen}
 )
 
 // rules are all rules, for documentation, reports and tests.
-var rules = slices.Concat(dataRules, identityRules, limitRules, unreadRules, waiverRules)
+var rules = slices.Concat(dataRules, identityRules, crossRules, limitRules, unreadRules, waiverRules)
 
 // Rule is a rule as it is documented.
 type Rule struct {
@@ -45,7 +45,7 @@ var families = map[string]string{
 type manual struct{ title, help, example string }
 
 // manuals are the documentation of all rules by id, one table for each family.
-var manuals = []map[string]manual{dataManual, identityManual, limitManual, unreadManual, waiverManual}
+var manuals = []map[string]manual{dataManual, identityManual, crossManual, ownerManual, limitManual, unreadManual, waiverManual}
 
 // Rules are all rules with their documentation, in the order of docs/audit.md.
 func Rules() []Rule {

@@ -80,7 +80,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	for _, pool := range r.Pools {
 		p.line("reserved concurrency of account %s in %s: %d − %d kept free − %d reserved by %s = %d left",
-			pool.Account, pool.Region, pool.Limit, pool.Free, pool.Reserved, plural(pool.Functions, "function"), pool.Left)
+			pool.Account, pool.Region, pool.Limit, pool.Free, pool.Reserved, pool.by(), pool.Left)
 	}
 	if n := len(r.Skipped); n > 0 {
 		p.line("not read, no templates: %s", strings.Join(r.Skipped, ", "))
@@ -118,6 +118,28 @@ func (r *Report) grouped() [][]*Finding {
 		out = append(out, []*Finding{f})
 	}
 	return out
+}
+
+// by is who reserves what a pool's Reserved counts.
+func (p *Pool) by() string {
+	switch {
+	case p.Unseen == 0:
+		return plural(p.Functions, "function")
+	case p.Functions == 0:
+		return "what was not read, after the fleet file"
+	}
+	return fmt.Sprintf("%s and, %d of it, by what was not read, after the fleet file", plural(p.Functions, "function"), p.Unseen)
+}
+
+// whoReserves begins a sentence about a pool.
+func (p *Pool) whoReserves() string {
+	switch {
+	case p.Unseen == 0:
+		return fmt.Sprintf("%d functions", p.Functions)
+	case p.Functions == 0:
+		return "stacks that were not read"
+	}
+	return fmt.Sprintf("%s and stacks that were not read", plural(p.Functions, "function"))
 }
 
 func (s *Summary) cells() int {

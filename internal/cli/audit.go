@@ -81,6 +81,7 @@ type auditPart interface {
 func (a *app) auditParts() []auditPart {
 	return []auditPart{
 		&auditFleet{app: a},
+		&auditMap{},
 	}
 }
 
@@ -104,7 +105,7 @@ func (p *auditFleet) apply(cmd *cobra.Command, _ *audit.Input, opt *audit.Option
 	if err != nil {
 		return err
 	}
-	opt.Concurrency = o.Concurrency
+	opt.Concurrency, opt.Fleet = o.Concurrency, o.Fleet
 	return nil
 }
 
@@ -120,7 +121,7 @@ func (a *app) auditOptions(asked bool) (audit.Options, error) {
 	if err != nil {
 		return audit.Options{}, err
 	}
-	return audit.Options{Concurrency: concurrencyOf(f)}, nil
+	return audit.Options{Concurrency: concurrencyOf(f), Fleet: audit.FleetOf(f)}, nil
 }
 
 // loadAssembly reads DIR and nothing outside of it, wherever its links and manifests point.

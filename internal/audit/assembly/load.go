@@ -23,6 +23,7 @@ const (
 	maxStacks = 10_000   // stacks of one audit
 	maxNested = 16       // assemblies or stacks inside each other
 	maxFaults = 50       // faults that are reported
+	maxPairs  = 1 << 20  // stacks of one artifact that wait for those of another
 )
 
 // ErrMalformed is behind every error that the input's content is to blame for.
@@ -179,7 +180,9 @@ func (l *loader) assembly(dir string, depth int) {
 			l.assetManifest(dir, a.Properties.File)
 		}
 	}
+	within := map[string][]int{} // by artifact: the stacks in it, as indices into l.in.Stacks
 	for _, id := range ids {
+		before := len(l.in.Stacks)
 		switch a := m.Artifacts[id]; a.Type {
 		case artifactStack:
 			l.stack(dir, file, id, a)
@@ -187,12 +190,30 @@ func (l *loader) assembly(dir string, depth int) {
 			sub := under(dir, a.Properties.DirectoryName)
 			if a.Properties.DirectoryName == "" || !fs.ValidPath(sub) {
 				l.fail(file, fmt.Errorf("artifact %q: directoryName %q leaves the directory", id, a.Properties.DirectoryName))
-				continue
+				break
 			}
 			l.assembly(sub, depth+1)
 		default:
 			if !otherArtifacts[a.Type] {
 				l.in.Notes = append(l.in.Notes, audit.Note{File: file, What: fmt.Sprintf("artifact %q is of the unknown type %q: what it deploys was not seen", id, a.Type)})
+			}
+		}
+		for i := before; i < len(l.in.Stacks); i++ {
+			if l.in.Stacks[i].Nested == nil { // a nested stack is deployed by the one that holds it
+				within[id] = append(within[id], i)
+			}
+		}
+	}
+	for _, id := range ids {
+		for _, other := range m.Artifacts[id].Dependencies {
+			if len(within[id])*len(within[other]) > maxPairs {
+				l.in.Notes = append(l.in.Notes, audit.Note{File: file, What: fmt.Sprintf("artifact %q waits for %q: too many stacks in both to say which waits for which", id, other)})
+				continue
+			}
+			for _, i := range within[id] {
+				for _, j := range within[other] {
+					l.in.Stacks[i].After = append(l.in.Stacks[i].After, audit.StackID{Name: l.in.Stacks[j].Name, File: l.in.Stacks[j].File})
+				}
 			}
 		}
 	}

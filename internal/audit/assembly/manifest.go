@@ -28,6 +28,8 @@ type artifact struct {
 	Properties  properties                   `json:"properties"`
 	DisplayName string                       `json:"displayName"` // the construct path
 	Metadata    map[string][]json.RawMessage `json:"metadata"`    // by construct path
+	// Dependencies are the artifacts of the same assembly that are deployed before this one.
+	Dependencies []string `json:"dependencies"`
 	// MetadataFile holds Metadata when it is too large for the manifest.
 	MetadataFile string `json:"additionalMetadataFile"`
 }

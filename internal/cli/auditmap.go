@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/audit/assembly"
+)
+
+// maxMapFile is far above any mapping that people write, in bytes.
+const maxMapFile = 1 << 20
+
+// auditMap says who is who in stacks that do not follow cellwall's tags, paths and names.
+type auditMap struct {
+	rules []string
+	file  string
+}
+
+func (p *auditMap) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&p.rules, "shard", nil, "who is who: stack:REGEX, path:REGEX, tag:KEY[=REGEX], account:REGEX or region:REGEX with the groups cell, shard, service; may be given again")
+	cmd.Flags().StringVar(&p.file, "map", "", "file of such rules, after those of --shard")
+}
+
+func (p *auditMap) apply(_ *cobra.Command, _ *audit.Input, opt *audit.Options) error {
+	for _, s := range p.rules {
+		r, err := audit.ParseMapRule(s)
+		if err != nil {
+			return hint(usagef("--shard %s", err), `write for example --shard 'stack:orders-(?P<cell>[a-z0-9-]+)-shard-(?P<shard>\d+)'`)
+		}
+		opt.Mapping = append(opt.Mapping, r)
+	}
+	if p.file == "" {
+		return nil
+	}
+	info, err := os.Stat(p.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usagef("--map: there is no file %q", p.file)
+	case err != nil:
+		return err
+	case info.Size() > maxMapFile:
+		return usagef("--map: %s has more than %d bytes", p.file, maxMapFile)
+	}
+	data, err := os.ReadFile(p.file)
+	if err != nil {
+		return fmt.Errorf("read the mapping: %w", err)
+	}
+	rules, err := assembly.ReadMapping(p.file, data)
+	if err != nil {
+		return hint(usagef("%s", err), "docs/audit.md has the form of a mapping file")
+	}
+	opt.Mapping = append(opt.Mapping, rules...)
+	return nil
+}
