@@ -4,6 +4,8 @@ go 1.26.6
 
 require github.com/aws/constructs-go/constructs/v10 v10.8.1
 
+require github.com/aws/aws-sdk-go-v2/service/servicequotas v1.43.12 // indirect
+
 require (
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect
 	github.com/anishathalye/porcupine v1.3.1 // indirect

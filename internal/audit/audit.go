@@ -16,9 +16,11 @@ type finding struct {
 	message  string
 	reason   string
 	limit    *Limit
+	fix      string // instead of the rule's
 	shards   []int32
-	bond     bond   // the strongest over which it is shared
-	paths    []Path // of a finding that has its own, instead of those of shards
+	on       []int32 // shards that a limit reaches, to which no path leads
+	bond     bond    // the strongest over which it is shared
+	paths    []Path  // of a finding that has its own, instead of those of shards
 }
 
 // Why nothing that is shared was judged.
@@ -42,7 +44,7 @@ func (r *Report) Unjudged() string {
 func Run(in Input, opt Options) Report {
 	g := build(in, opt)
 	found := g.shareFindings()
-	found = append(found, g.targetGroupFindings()...)
+	found = append(found, g.limitFindings(opt)...)
 	pools, over := g.concurrency(opt)
 	found = append(found, over...)
 	found = append(found, g.crossings...)
@@ -57,10 +59,10 @@ func Run(in Input, opt Options) Report {
 		found = append(found, finding{rule: &ruleNoShards, level: Review, node: -1, message: oneShard})
 	}
 	slices.SortStableFunc(found, func(a, b finding) int {
-		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards), len(b.shards)),
+		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards)+len(a.on), len(b.shards)+len(b.on)),
 			strings.Compare(a.rule.id, b.rule.id), cmp.Compare(a.node, b.node))
 	})
-	r := Report{Schema: Schema, Findings: g.write(found), Pools: pools, Mapping: mapped, Skipped: slices.Sorted(slices.Values(in.Skipped))}
+	r := Report{Schema: Schema, Findings: g.write(found, &opt), Pools: pools, Mapping: mapped, Skipped: slices.Sorted(slices.Values(in.Skipped))}
 	if r.Skipped == nil {
 		r.Skipped = []string{}
 	}
@@ -211,14 +213,15 @@ func (g *graph) pathOf(n *node) string {
 }
 
 // write turns findings into their public form, with paths.
-func (g *graph) write(found []finding) []Finding {
+func (g *graph) write(found []finding, opt *Options) []Finding {
 	out := make([]Finding, len(found))
 	var wants [observed + 1][][]int // by bond and shard: findings
 	for b := range wants {
 		wants[b] = make([][]int, len(g.shards))
 	}
 	for i, f := range found {
-		out[i] = Finding{Rule: f.rule.id, Level: f.level, Message: f.message, Reason: f.reason, Limit: f.limit, Fix: f.rule.fix, Resource: g.where(&f)}
+		out[i] = Finding{Rule: f.rule.id, Level: f.level, Message: f.message, Reason: f.reason, Limit: f.limit, Fix: cmp.Or(f.fix, f.rule.fix), Resource: g.where(&f),
+			Hits: g.hits(&f, opt)}
 		if f.level == Info {
 			out[i].Fix = ""
 		}

@@ -20,6 +20,7 @@ type Stack struct {
 	After   []StackID         // stacks that the manifest has deployed before this one
 	// Acknowledged are the rules that the stack's author accepted for its constructs.
 	Acknowledged []Acknowledgement
+	Size         int // of the template in bytes, as it was read; 0 when unknown
 	Template     template.Template
 }
 
@@ -51,6 +52,11 @@ type Options struct {
 	// Concurrency is the concurrent executions that Lambda allows per account, by account id; an
 	// account without an entry has DefaultConcurrency.
 	Concurrency map[string]int
+	// Live is what the accounts themselves say of their limits; nil when they were not asked.
+	Live *Live
+	// PerTenant is how many shards serve each tenant of a cell, by the cell's name; "" is every other cell. Without
+	// it a finding does not say which share of the tenants it hits.
+	PerTenant map[string]int
 	// Waivers and Baseline decide which findings do not count.
 	Waivers  []Waiver
 	Baseline *Baseline

@@ -69,6 +69,7 @@ type Finding struct {
 	Paths    []Path    `json:"paths,omitempty"`  // one shortest for each shard; fewer when there are very many in all
 	Limit    *Limit    `json:"limit,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // why the level is not the rule's own
+	Hits     *Hits     `json:"hits,omitempty"`   // whom it reaches; nil when that is nobody's shard
 	Fix      string    `json:"fix,omitempty"`
 	// Fingerprint names this finding from run to run: 32 hexadecimal digits, see fingerprint.
 	Fingerprint string       `json:"fingerprint"`
@@ -114,6 +115,23 @@ type Limit struct {
 	Max   int    `json:"max"`
 	Hard  bool   `json:"hard"`
 	Quota string `json:"quota"` // Service Quotas code
+	// Most is the upper end where a deployment decides how much is used; 0 where Used is the number.
+	Most      int    `json:"most,omitempty"`
+	ID        string `json:"id"`        // in the catalogue, package limitdata
+	Source    string `json:"source"`    // of Max: default, fleet or live
+	Certainty string `json:"certainty"` // of the default: high, medium or low
+	Error     string `json:"error,omitempty"`
+}
+
+// Hits is the share of all that a finding reaches.
+type Hits struct {
+	Shards int `json:"shards"`
+	Of     int `json:"of"` // shards that were read
+	Cells  int `json:"cells"`
+	// Tenants is the share of the cells' tenants, from 0 to 1, that have at least one of these shards, and Lost of
+	// those that have no other; nil when nothing says how many shards serve a tenant.
+	Tenants *float64 `json:"tenants,omitempty"`
+	Lost    *float64 `json:"lost,omitempty"`
 }
 
 // Pool is what the functions of one account and region reserve together.
@@ -127,6 +145,7 @@ type Pool struct {
 	Left      int        `json:"left"`      // Limit − Free − Reserved; negative when it does not fit
 	Functions int        `json:"functions"` // that reserve
 	Unknown   int        `json:"unknown"`   // whose reservation only a deployment knows
+	Source    string     `json:"source"`    // of Limit: default, fleet or live
 	Cells     []CellPool `json:"cells"`
 }
 

@@ -10,12 +10,12 @@ var (
 	dataRules = []rule{ruleLoadBalancer, ruleTable, ruleQueue, ruleBucket, ruleStream, ruleCache, ruleDatabase, ruleFunction,
 		ruleFileSystem, ruleAPI, ruleTopic, ruleCompute, ruleWorkflow}
 	identityRules = []rule{ruleOther, ruleRole, ruleKey, ruleValue, ruleSecurity, ruleLogs, ruleBuild, ruleOrder, ruleNetwork}
-	limitRules    = []rule{ruleTargetGroups, ruleConcurrency}
-	unreadRules   = []rule{ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread, ruleMapped, ruleUnseen}
+	limitRules    = []rule{ruleTargetGroups, ruleConcurrency, ruleBalancer, ruleGroupRules, rulePolicySize, ruleTemplate, rulePlace, rulePart}
+	unreadRules   = []rule{ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread, ruleMapped, ruleUnseen, ruleLimitUnknown}
 )
 
 // rules are all rules, for documentation, reports and tests.
-var rules = slices.Concat(dataRules, identityRules, crossRules, limitRules, unreadRules, waiverRules)
+var rules = slices.Concat(dataRules, identityRules, crossRules, poolRules, limitRules, unreadRules, waiverRules)
 
 // Rule is a rule as it is documented.
 type Rule struct {
@@ -45,7 +45,7 @@ var families = map[string]string{
 type manual struct{ title, help, example string }
 
 // manuals are the documentation of all rules by id, one table for each family.
-var manuals = []map[string]manual{dataManual, identityManual, crossManual, ownerManual, limitManual, unreadManual, waiverManual}
+var manuals = []map[string]manual{dataManual, identityManual, crossManual, ownerManual, poolManual, limitManual, countManual, unreadManual, waiverManual}
 
 // Rules are all rules with their documentation, in the order of docs/audit.md.
 func Rules() []Rule {

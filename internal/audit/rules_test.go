@@ -30,7 +30,7 @@ func files(example string) fstest.MapFS {
 }
 
 // prose are the rules whose examples are no templates: too many resources, or no template at all.
-var prose = []string{"QT001", "WV001", "WV002", "WV003", "UN006", "UN007"}
+var prose = []string{"QT001", "WV001", "WV002", "WV003", "UN006", "UN007", "UN008"}
 
 // TestExamples audits each rule's example and holds that it shows that rule at the level it says, and no
 // other rule at or above warning.

@@ -292,7 +292,7 @@ func (l *loader) add(dir string, s audit.Stack, depth int) {
 	if !ok {
 		return
 	}
-	s.Template = t
+	s.Template, s.Size = t, len(l.last)
 	l.in.Stacks = append(l.in.Stacks, s)
 	for i := range t.Resources {
 		r := &t.Resources[i]
