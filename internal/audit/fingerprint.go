@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 )
@@ -25,18 +26,15 @@ func (f *Finding) fingerprint() string {
 		parts = append(parts, f.Limit.Name) // several limits of one rule may bound one resource
 	}
 	for _, s := range f.Shards {
-		parts = append(parts, s.String())
+		parts = append(parts, s.Service, s.Cell, s.ID)
 	}
 	if len(f.Shards) == 0 && f.Limit == nil {
 		parts = append(parts, f.anonymous()) // a review item or a waiver: the message says what it is about
 	}
-	// no part holds a zero byte of its own that could move a boundary: lengths are part of the text
 	h := sha256.New()
 	for _, p := range parts {
-		var n [8]byte
-		for i := range n {
-			n[i] = byte(len(p) >> (8 * i))
-		}
+		var n [8]byte // the length before each part, so that no text of a template moves a boundary
+		binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
 		h.Write(n[:])
 		h.Write([]byte(p))
 	}

@@ -357,3 +357,19 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 }
+
+func TestClip(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		head string
+		rest int
+	}{
+		{"abc", 3, "abc", 0}, {"abc", 2, "ab", 1}, {"aäb", 2, "a", 3}, {"ää", 2, "ä", 2}, {"€€", 5, "€", 3}, {"", 0, "", 0},
+		{"\x80\x80\x80\x80\x80\x80", 5, "\x80", 5}, {"\x80\x80\x80", 1, "", 3},
+	} {
+		if head, rest := audit.Clip(c.text, c.most); head != c.head || rest != c.rest {
+			t.Errorf("%q at %d: %q, %d; want %q, %d", c.text, c.most, head, rest, c.head, c.rest)
+		}
+	}
+}

@@ -22,20 +22,30 @@ const (
 type printer struct{ w *bufio.Writer }
 
 func (p printer) line(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	rest := 0
-	if len(text) > maxLine {
-		cut := maxLine
-		for !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		rest, text = len(text)-cut, text[:cut]
-	}
-	p.w.WriteString(Printable(text))
-	if rest > 0 {
-		fmt.Fprintf(p.w, "… and %d bytes more", rest)
-	}
+	p.w.WriteString(bounded(fmt.Sprintf(format, args...)))
 	p.w.WriteByte('\n')
+}
+
+// bounded is a text made printable, without what goes beyond a long line.
+func bounded(text string) string {
+	head, rest := Clip(text, maxLine)
+	if rest == 0 {
+		return Printable(text)
+	}
+	return fmt.Sprintf("%s… and %d bytes more", Printable(head), rest)
+}
+
+// Clip is the first bytes of a text, at most as many as given, without a part of a character at the
+// end, and how many bytes that leaves out.
+func Clip(text string, most int) (head string, rest int) {
+	if len(text) <= most {
+		return text, 0
+	}
+	cut := most
+	for cut > 0 && most-cut < utf8.UTFMax && !utf8.RuneStart(text[cut]) { // what is no UTF-8 is cut anywhere
+		cut--
+	}
+	return text[:cut], len(text) - cut
 }
 
 // Printable is a text on one line, with what is no printable character escaped as in Go.
@@ -161,7 +171,7 @@ func plural(n int, word string) string {
 func (f *Finding) writeText(p printer, first bool) {
 	const indent = "         "
 	if s := f.Suppressed; s != nil {
-		p.line("%-8s %s  %s: %s", f.Level, f.Rule, f.Message, s.text())
+		p.line("%-8s %s  %s, %s: %s", "(none)", f.Rule, f.Message, f.Level, s.text())
 		return
 	}
 	if f.Level == Info { // short: there is nothing to do about it
@@ -229,8 +239,9 @@ func (r *Resource) text() string {
 	return strings.Join(out, ", ")
 }
 
-// Text is "eu-1/s01: RuleFE12 ─[ListenerArn]→ …", with the stack wherever it changes.
-func (p *Path) Text() string { return Printable(p.text()) }
+// Text is "eu-1/s01: RuleFE12 ─[ListenerArn]→ …", with the stack wherever it changes, printable and on one
+// line of bounded length.
+func (p *Path) Text() string { return bounded(p.text()) }
 
 func (p *Path) text() string {
 	var b strings.Builder

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,11 +17,11 @@ import (
 var failLevels = map[string]audit.Level{"fatal": audit.Fatal, "error": audit.Error, "warning": audit.Warning, "review": audit.Review}
 
 func auditCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var output auditOutput
 	var failOn string
 	parts := a.auditParts()
 	cmd := &cobra.Command{
-		Use:   "audit [--json] [--fail-on fatal|error|warning|review] DIR",
+		Use:   "audit [--format text|json|sarif|html] [-o FILE] [--fail-on fatal|error|warning|review] DIR",
 		Short: "Find what shards share in a CDK cloud assembly or in CloudFormation templates",
 		Long: `Find each resource on which more than one shard depends, with the path that shows it.
 
@@ -32,12 +31,17 @@ by its name SERVICE-CELL-shard-SID. The fleet file, when there is one, gives the
 
 Exit status 3 when something is found at or above --fail-on, or when not one shard can be told (--fail-on
 fatal silences that), 2 when DIR is nothing that can be audited.
-docs/audit.md describes the rules and the JSON report.`,
+A waivers file and CDK acknowledgements of cellwall::RULE say which findings are accepted, why, and until when;
+a baseline says which were there before. Those stay in the report and do not count.
+A directory that is called rules or explain is written ./rules. docs/audit.md describes all of this.`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level, ok := failLevels[failOn]
 			if !ok {
 				return usagef("--fail-on %q is no level: write fatal, error, warning or review", failOn)
+			}
+			if err := output.decide(); err != nil {
+				return err
 			}
 			in, err := loadAssembly(args[0])
 			if err != nil {
@@ -50,7 +54,7 @@ docs/audit.md describes the rules and the JSON report.`,
 				}
 			}
 			report := audit.Run(in, opt)
-			if err := a.writeAudit(&report, asJSON); err != nil {
+			if err := output.write(a.out, &report, args[0]); err != nil {
 				return fmt.Errorf("write the report: %w", err)
 			}
 			if why := report.Unjudged(); why != "" {
@@ -62,11 +66,12 @@ docs/audit.md describes the rules and the JSON report.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON, with every path")
+	output.register(cmd)
 	cmd.Flags().StringVar(&failOn, "fail-on", "error", "lowest level that fails: fatal, error, warning or review")
 	for _, part := range parts {
 		part.register(cmd)
 	}
+	cmd.AddCommand(auditRules(a), auditExplain(a))
 	return cmd
 }
 
@@ -82,17 +87,8 @@ func (a *app) auditParts() []auditPart {
 	return []auditPart{
 		&auditFleet{app: a},
 		&auditMap{},
+		&auditDecisions{},
 	}
-}
-
-func (a *app) writeAudit(r *audit.Report, asJSON bool) error {
-	if !asJSON {
-		return r.WriteText(a.out)
-	}
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 // auditFleet takes the accounts' limits from the fleet file.

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/audit/page"
+	"cellwall.dev/cellwall/internal/audit/sarif"
+)
+
+// auditFormats are the forms of a report, and auditEndings those that the name of an output file means.
+var (
+	auditFormats = []string{"text", "json", "sarif", "html"}
+	auditEndings = map[string]string{".txt": "text", ".json": "json", ".sarif": "sarif", ".html": "html", ".htm": "html"}
+)
+
+// auditOutput says in which form a report is written, and where to.
+type auditOutput struct {
+	format string
+	asJSON bool
+	file   string
+}
+
+func (o *auditOutput) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.format, "format", "", "text, json, sarif (2.1.0) or html (one page); by default what -o FILE ends in, else text")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "the same as --format json: the report with every path")
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the report to `FILE`, which is replaced as a whole, instead of standard output")
+}
+
+// decide finds the form, or says that the flags contradict each other.
+func (o *auditOutput) decide() error {
+	if o.asJSON && o.format != "" && o.format != "json" {
+		return usagef("--json and --format %s are two forms: choose one", o.format)
+	}
+	if o.asJSON {
+		o.format = "json"
+	}
+	ending := strings.ToLower(filepath.Ext(o.file))
+	if strings.HasSuffix(strings.ToLower(o.file), ".sarif.json") {
+		ending = ".sarif"
+	}
+	o.format = cmp.Or(o.format, auditEndings[ending], "text")
+	if !slices.Contains(auditFormats, o.format) {
+		return usagef("--format %q is none: write text, json, sarif or html", o.format)
+	}
+	return nil
+}
+
+// write writes the report of the directory dir.
+func (o *auditOutput) write(out io.Writer, r *audit.Report, dir string) error {
+	if o.file == "" {
+		return o.encode(out, r, dir)
+	}
+	var b bytes.Buffer
+	if err := o.encode(&b, r, dir); err != nil {
+		return err
+	}
+	return replaceFile(o.file, b.Bytes())
+}
+
+func (o *auditOutput) encode(w io.Writer, r *audit.Report, dir string) error {
+	switch o.format {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	case "sarif":
+		lines := &resourceLines{dir: dir}
+		return sarif.Write(w, r, sarif.Options{Version: version(), Dir: filepath.ToSlash(filepath.Clean(dir)), Line: lines.of})
+	case "html":
+		return page.Write(w, r, filepath.Base(filepath.Clean(dir)))
+	}
+	return r.WriteText(w)
+}
+
+// replaceFile writes a file beside the one that it becomes, so that no reader sees half of it. What is
+// no regular file, such as /dev/stdout, is written to as it is.
+func replaceFile(file string, data []byte) (err error) {
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		if !info.Mode().IsRegular() {
+			return os.WriteFile(file, data, 0o644)
+		}
+		mode = info.Mode().Perm()
+	}
+	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(data)
+	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// resourceLines finds the lines on which templates define their resources. It reads a file once, and
+// takes the first line that begins with the logical id as a key: right for templates as people and the
+// CDK write them, and a hint for all others.
+type resourceLines struct {
+	dir  string
+	file string
+	at   map[string]int // of file
+}
+
+// maxLined bounds the files that are searched for lines, in bytes.
+const maxLined = 8 << 20
+
+func (l *resourceLines) of(file, logicalID string) int {
+	if logicalID == "" {
+		return 0
+	}
+	if file != l.file || l.at == nil {
+		l.file, l.at = file, l.read(file)
+	}
+	return l.at[logicalID]
+}
+
+func (l *resourceLines) read(file string) map[string]int {
+	at := map[string]int{}
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		return at // a line is a convenience: without it the file is named all the same
+	}
+	defer root.Close()
+	f, err := root.Open(filepath.FromSlash(file))
+	if err != nil {
+		return at
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxLined))
+	if err != nil {
+		return at
+	}
+	n, resources := 0, false
+	for line := range strings.Lines(string(data)) {
+		n++
+		key, _, ok := strings.Cut(strings.TrimSpace(line), ":")
+		key = strings.Trim(key, `"' `)
+		if !ok || key == "" {
+			continue
+		}
+		resources = resources || key == "Resources"
+		if _, twice := at[key]; resources && !twice {
+			at[key] = n
+		}
+	}
+	return at
+}
