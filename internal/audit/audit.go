@@ -33,7 +33,7 @@ const (
 func (r *Report) Unjudged() string {
 	switch len(r.Summary.Shards) {
 	case 0:
-		return noShards
+		return noShards + r.Proposal.text()
 	case 1:
 		return oneShard
 	}
@@ -52,17 +52,23 @@ func Run(in Input, opt Options) Report {
 	mapped, unused := g.mapping.report()
 	found = append(found, unused...)
 	found = append(found, g.notes...)
+	proposal := g.propose()
 	switch len(g.shards) {
 	case 0: // an audit that could not tell one shard has nothing to vouch for, so it must not pass
-		found = append(found, finding{rule: &ruleNoShards, level: Error, node: -1, message: noShards})
+		found = append(found, finding{rule: &ruleNoShards, level: Error, node: -1, message: noShards, fix: proposal.fix(&ruleNoShards)})
 	case 1:
-		found = append(found, finding{rule: &ruleNoShards, level: Review, node: -1, message: oneShard})
+		found = append(found, finding{rule: &ruleNoShards, level: Review, node: -1, message: oneShard, fix: proposal.fix(&ruleNoShards)})
+	default:
+		if proposal != nil {
+			found = append(found, finding{rule: &ruleUnplaced, level: Review, node: -1, fix: proposal.fix(&ruleUnplaced),
+				message: plural(proposal.Stacks, "stack") + " belong nowhere and are like each other, as shards are: what they share was not judged"})
+		}
 	}
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards)+len(a.on), len(b.shards)+len(b.on)),
 			strings.Compare(a.rule.id, b.rule.id), cmp.Compare(a.node, b.node))
 	})
-	r := Report{Schema: Schema, Findings: g.write(found, &opt), Pools: pools, Mapping: mapped, Skipped: slices.Sorted(slices.Values(in.Skipped))}
+	r := Report{Schema: Schema, Findings: g.write(found, &opt), Pools: pools, Mapping: mapped, Proposal: proposal, Skipped: slices.Sorted(slices.Values(in.Skipped))}
 	if r.Skipped == nil {
 		r.Skipped = []string{}
 	}

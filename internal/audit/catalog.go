@@ -58,6 +58,7 @@ var (
 	ruleUnread     = rule{"UN005", Review, "template", "audit the template as CloudFormation will see it"}
 	ruleMapped     = rule{"UN006", Review, "owner", "correct the mapping, or the tag or path that it disagrees with"}
 	ruleUnseen     = rule{"UN007", Review, "stack", "synthesise the whole fleet (cdk synth '**') and audit that"}
+	ruleUnplaced   = rule{"UN009", Review, "stacks", "say who they are with --shard or --map, or leave them out of the directory"}
 )
 
 // traits is what the audit knows of one resource type.

@@ -88,6 +88,8 @@ type graph struct {
 	notes   []finding
 	// crossings are what couples cells.
 	crossings []finding
+	// hasShard are the stacks with a shard's resources in them.
+	hasShard []bool
 	// unseen is what the fleet has and the input lacks.
 	unseen []unseenCell
 	// joined are the attachments of each node in the direction of the reference: as edges they may run

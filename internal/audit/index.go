@@ -231,10 +231,12 @@ func (b *builder) addShards(owners []place) {
 	for i, s := range b.shards {
 		seen[s] = int32(i)
 	}
+	b.hasShard = make([]bool, len(b.stacks))
 	for i := range b.nodes {
 		b.nodes[i].shard = -1
 		if owners[i].ID != "" {
 			b.nodes[i].shard = seen[owners[i]]
+			b.hasShard[b.nodes[i].stack] = true
 		}
 	}
 }

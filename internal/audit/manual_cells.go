@@ -69,4 +69,11 @@ var ownerManual = map[string]manual{
 		"cellwall audit --shard 'tag:node' DIR   # where a stack tagged node=n1 has cellwall:shard=s01 as well"},
 	"UN007": {"part of the fleet that was not read", "The fleet file has a cell or a shard of which the input holds no stack: one cell was synthesised by context, or a stack is missing. What it shares with the others was not judged. Its reservations count from the fleet file.",
 		"npx cdk synth -c cell=eu-1 && cellwall audit --fleet fleet.yaml cdk.out"},
+	"UN009": {"like stacks that belong nowhere", "Beside the shards that were recognised there are stacks that nothing places, with the same types of resources, whose names, paths or tags differ as those of shards do. If they are shards, what they share was not judged. The fix has a mapping that would fit them.",
+		shardFiles + `Resources:
+  Table: {Type: AWS::DynamoDB::Table}
+-- billing-node-1.yaml billing-node-2.yaml --
+Resources:
+  Table: {Type: AWS::DynamoDB::Table}
+`},
 }

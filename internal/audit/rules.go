@@ -11,7 +11,7 @@ var (
 		ruleFileSystem, ruleAPI, ruleTopic, ruleCompute, ruleWorkflow}
 	identityRules = []rule{ruleOther, ruleRole, ruleKey, ruleValue, ruleSecurity, ruleLogs, ruleBuild, ruleOrder, ruleNetwork}
 	limitRules    = []rule{ruleTargetGroups, ruleConcurrency, ruleBalancer, ruleGroupRules, rulePolicySize, ruleTemplate, rulePlace, rulePart}
-	unreadRules   = []rule{ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread, ruleMapped, ruleUnseen, ruleLimitUnknown}
+	unreadRules   = []rule{ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread, ruleMapped, ruleUnseen, ruleUnplaced, ruleLimitUnknown}
 )
 
 // rules are all rules, for documentation, reports and tests.

@@ -1,0 +1,85 @@
+package audit_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"cellwall.dev/cellwall/internal/audit"
+)
+
+// TestProposal holds that stacks of which nothing says who they are get a mapping proposed that would work.
+func TestProposal(t *testing.T) {
+	web := object{"Resources": object{"Q": object{"Type": "AWS::SQS::Queue", "Properties": object{"RedrivePolicy": object{"deadLetterTargetArn": "arn:aws:sqs:eu-west-1:111111111111:all"}}}}}
+	other := object{"Resources": object{"T": object{"Type": "AWS::DynamoDB::Table"}}}
+	role := object{"Resources": object{"R": object{"Type": "AWS::IAM::Role"}}}
+	named := func(tpl object, names ...string) map[string]deployed {
+		s := map[string]deployed{}
+		for _, n := range names {
+			s[n] = deployed{template: tpl}
+		}
+		return s
+	}
+	with := func(s map[string]deployed, more map[string]deployed) map[string]deployed {
+		for k, v := range more {
+			s[k] = v
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		stacks map[string]deployed
+		rules  []string
+		shards string
+	}{
+		"numbers":            {with(named(web, "shop-node-1", "shop-node-2", "shop-node-12"), named(other, "shop-core")), []string{`stack:shop-node-(?P<shard>\d+)`}, "1 12 2"},
+		"camel case":         {named(web, "ShopNode1Stack", "ShopNode2Stack"), []string{`stack:ShopNode(?P<shard>\d+)Stack`}, "1 2"},
+		"words":              {named(web, "shop-blue", "shop-black"), []string{`stack:shop-(?P<shard>\w+)`}, "black blue"},
+		"cells":              {named(web, "shop-eu-node-1", "shop-eu-node-2", "shop-us-node-1", "shop-us-node-2"), []string{`stack:shop-(?P<cell>\w+)-node-(?P<shard>\d+)`}, "eu/1 eu/2 us/1 us/2"},
+		"cells of two words": {named(web, "shop-eu-1-node-1", "shop-eu-2-node-1", "shop-us-1-node-2"), []string{`stack:shop-(?P<cell>(?:\w+)-(?:\d+))-node-(?P<shard>\d+)`}, "eu-1/1 eu-2/1 us-1/2"},
+		"two stacks a shard": {with(named(web, "web-1", "web-2"), named(other, "data-1", "data-2")), []string{`stack:data-(?P<shard>\d+)`, `stack:web-(?P<shard>\d+)`}, "1 2"},
+		"tag": {map[string]deployed{"zebra": {template: web, tags: object{"node": "a", "owner": "x"}}, "lion": {template: web, tags: object{"node": "b", "owner": "x"}}},
+			[]string{"tag:node"}, "a b"},
+		"path":             {map[string]deployed{"x": {template: web, path: "App/Node1/Stack"}, "yy-z": {template: web, path: "App/Node2/Stack"}}, []string{`path:App/Node(?P<shard>\d+)/Stack`}, "1 2"},
+		"nothing alike":    {with(named(web, "a-1"), named(other, "a-2")), nil, ""},
+		"no data path":     {named(role, "a-1", "a-2"), nil, ""},
+		"different shapes": {named(web, "a-b-c", "a_b"), nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := manifestOf(t, c.stacks)
+			r := audit.Run(in, audit.Options{})
+			if r.Findings[0].Rule != "UN001" || r.Findings[0].Level != audit.Error {
+				t.Fatalf("a proposal is no mapping: %+v", r.Findings)
+			}
+			if c.rules == nil {
+				if r.Proposal != nil {
+					t.Errorf("proposes %+v", r.Proposal)
+				}
+				return
+			}
+			if r.Proposal == nil || !slices.Equal(r.Proposal.Rules, c.rules) {
+				t.Fatalf("proposes %+v, want %q", r.Proposal, c.rules)
+			}
+			for _, rule := range c.rules {
+				if flag := "--shard '" + rule + "'"; !strings.Contains(r.Findings[0].Fix, flag) || !strings.Contains(r.Unjudged(), flag) {
+					t.Errorf("%q and %q do not say %s", r.Findings[0].Fix, r.Unjudged(), flag)
+				}
+			}
+			again := audit.Run(in, audit.Options{Mapping: rulesOf(t, r.Proposal.Rules...)})
+			if got := shardNames(again); got != c.shards || len(again.Summary.Shards) != len(r.Proposal.Shards) || again.Proposal != nil {
+				t.Errorf("with the proposal: shards %q, want %q; proposed %v", got, c.shards, r.Proposal.Shards)
+			}
+		})
+	}
+}
+
+// TestUnplacedStacks holds that like stacks which nothing places are named beside others that are placed.
+func TestUnplacedStacks(t *testing.T) {
+	s, _ := cleanFleet(false)
+	for _, n := range []string{"1", "2"} {
+		s.put("billing-node-"+n, "T", "AWS::DynamoDB::Table", object{})
+	}
+	r := s.run(t)
+	if len(r.Findings) != 1 || r.Findings[0].Rule != "UN009" || r.Findings[0].Level != audit.Review || !strings.Contains(r.Findings[0].Fix, `--shard 'stack:billing-node-(?P<shard>\d+)'`) {
+		t.Errorf("%+v", r.Findings)
+	}
+}
