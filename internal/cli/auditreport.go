@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/audit/assembly"
 	"cellwall.dev/cellwall/internal/audit/page"
 	"cellwall.dev/cellwall/internal/audit/sarif"
 )
@@ -76,7 +77,7 @@ func (o *auditOutput) encode(w io.Writer, r *audit.Report, dir string) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	case "sarif":
-		lines := &resourceLines{dir: dir}
+		lines := &resourceLines{dir: dir, seen: map[string]map[string]int{}}
 		return sarif.Write(w, r, sarif.Options{Version: version(), Dir: filepath.ToSlash(filepath.Clean(dir)), Line: lines.of})
 	case "html":
 		return page.Write(w, r, filepath.Base(filepath.Clean(dir)))
@@ -108,56 +109,39 @@ func replaceFile(file string, data []byte) (err error) {
 	return nil
 }
 
-// resourceLines finds the lines on which templates define their resources. It reads a file once, and
-// takes the first line that begins with the logical id as a key: right for templates as people and the
-// CDK write them, and a hint for all others.
+// resourceLines finds the lines on which templates define their resources. It reads a file once.
 type resourceLines struct {
 	dir  string
-	file string
-	at   map[string]int // of file
+	seen map[string]map[string]int // by file
 }
 
 // maxLined bounds the files that are searched for lines, in bytes.
 const maxLined = 8 << 20
 
 func (l *resourceLines) of(file, logicalID string) int {
-	if logicalID == "" {
-		return 0
+	at, ok := l.seen[file]
+	if !ok {
+		at = l.read(file)
+		l.seen[file] = at
 	}
-	if file != l.file || l.at == nil {
-		l.file, l.at = file, l.read(file)
-	}
-	return l.at[logicalID]
+	return at[logicalID]
 }
 
+// read reads a file of the directory and nothing outside of it. A line is a convenience: where a file
+// cannot be read any more, it is named all the same.
 func (l *resourceLines) read(file string) map[string]int {
-	at := map[string]int{}
 	root, err := os.OpenRoot(l.dir)
 	if err != nil {
-		return at // a line is a convenience: without it the file is named all the same
+		return nil
 	}
 	defer root.Close()
-	f, err := root.Open(filepath.FromSlash(file))
+	info, err := root.Stat(filepath.FromSlash(file))
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxLined {
+		return nil
+	}
+	data, err := root.ReadFile(filepath.FromSlash(file))
 	if err != nil {
-		return at
+		return nil
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxLined))
-	if err != nil {
-		return at
-	}
-	n, resources := 0, false
-	for line := range strings.Lines(string(data)) {
-		n++
-		key, _, ok := strings.Cut(strings.TrimSpace(line), ":")
-		key = strings.Trim(key, `"' `)
-		if !ok || key == "" {
-			continue
-		}
-		resources = resources || key == "Resources"
-		if _, twice := at[key]; resources && !twice {
-			at[key] = n
-		}
-	}
-	return at
+	return assembly.Lines(data)
 }
