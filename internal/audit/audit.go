@@ -18,9 +18,10 @@ type finding struct {
 	limit    *Limit
 	fix      string // instead of the rule's
 	shards   []int32
-	on       []int32 // shards that a limit reaches, to which no path leads
-	bond     bond    // the strongest over which it is shared
-	paths    []Path  // of a finding that has its own, instead of those of shards
+	on       []int32   // shards that a limit reaches, to which no path leads
+	bond     bond      // the strongest over which it is shared
+	resource *Resource // of what is no node
+	paths    []Path    // of a finding that has its own, instead of those of shards
 }
 
 // Why nothing that is shared was judged.
@@ -47,6 +48,7 @@ func Run(in Input, opt Options) Report {
 	found = append(found, g.limitFindings(opt)...)
 	pools, over := g.concurrency(opt)
 	found = append(found, over...)
+	found = append(found, g.versionFindings(opt.Fleet)...)
 	found = append(found, g.crossings...)
 	found = append(found, g.unseenFindings()...)
 	mapped, unused := g.mapping.report()
@@ -140,7 +142,7 @@ func (g *graph) judge(f *finding, s *sharers) {
 		return
 	}
 	f.level = f.rule.level
-	if reason := g.expected(f.node); reason != "" {
+	if reason := g.expected(f.node); reason != "" && !g.beyondCell(f, reason) {
 		f.level, f.reason = Info, reason
 		return
 	}
@@ -161,6 +163,12 @@ func (g *graph) judge(f *finding, s *sharers) {
 	}
 	if n.typ == typeParameter && g.readAtDeployment(f.node) {
 		f.level, f.reason = Info, "CloudFormation reads it at deployment; what it names is judged itself"
+		return
+	}
+	if f.level == Warning {
+		if why := g.severalWrite(f, s); why != "" {
+			f.level, f.reason = Error, why
+		}
 	}
 }
 
@@ -233,9 +241,14 @@ func (g *graph) write(found []finding, opt *Options) []Finding {
 		}
 		if out[i].Paths = f.paths; f.paths != nil {
 			for _, p := range f.paths {
-				if p.Shard.ID != "" {
+				if p.Shard.ID != "" && f.on == nil {
 					out[i].Shards = append(out[i].Shards, p.Shard)
 				}
+			}
+		}
+		if f.paths != nil {
+			for _, shard := range f.on {
+				out[i].Shards = append(out[i].Shards, g.shards[shard])
 			}
 		}
 		for _, shard := range f.shards {
@@ -283,6 +296,9 @@ func pathsPerFinding(found []finding) int {
 }
 
 func (g *graph) where(f *finding) *Resource {
+	if f.resource != nil {
+		return f.resource
+	}
 	if f.node < 0 {
 		if f.file == "" {
 			return nil

@@ -86,6 +86,7 @@ const (
 
 const (
 	network  = "the shards of a cell share its network by design: a cell bounds that failure"
+	policies = "it is static configuration, AWS allows 20 of each kind per account, and one for all is the way within that"
 	resolver = "the cell's name zone changes only with a deployment, and answers come from resolver caches"
 )
 
@@ -198,6 +199,9 @@ var known = map[string]traits{
 	"AWS::EC2::VPCEndpoint":                            {rule: &ruleNetwork, expected: network},
 	"AWS::EC2::NetworkAcl":                             {rule: &ruleNetwork, expected: network},
 	"AWS::EC2::TransitGateway":                         {rule: &ruleNetwork},
+	"AWS::CloudFront::CachePolicy":                     {rule: &ruleValue, expected: policies},
+	"AWS::CloudFront::OriginRequestPolicy":             {rule: &ruleValue, expected: policies},
+	"AWS::CloudFront::ResponseHeadersPolicy":           {rule: &ruleValue, expected: policies},
 	"AWS::EC2::VPCPeeringConnection":                   {rule: &ruleNetwork},
 	"AWS::Route53::HostedZone":                         {rule: &ruleNetwork, expected: resolver},
 	"AWS::Route53::RecordSet":                          {rule: &ruleNetwork, partOf: "HostedZoneId"},

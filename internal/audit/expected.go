@@ -1,7 +1,10 @@
 package audit
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
@@ -48,6 +51,32 @@ func (g *graph) expected(i int32) string {
 		return reason
 	}
 	return g.expectedName(n)
+}
+
+// ruleEgress is for what is expected to be shared within a cell, and not by cells.
+var ruleEgress = rule{"SD014", Error, "NAT gateway or endpoint", "give each cell its own: what the shards of one cell share on their way out, a cell bounds"}
+
+// beyondCell judges what is expected to be shared within a cell when shards of several cells depend on it. What
+// is the fleet's or the account's (the directory, the assets' bucket, a boundary) and a name zone stay expected.
+func (g *graph) beyondCell(f *finding, reason string) bool {
+	cells := map[place]bool{}
+	for _, i := range f.shards {
+		cells[g.shards[i].cell()] = true
+	}
+	if len(cells) < 2 {
+		return false
+	}
+	n := &g.nodes[f.node]
+	switch {
+	case n.typ == "AWS::EC2::NatGateway" || n.typ == "AWS::EC2::VPCEndpoint":
+		f.rule, f.level = &ruleEgress, ruleEgress.level
+	case reason == network:
+		f.level = Warning
+	case reason == expectedRoles["directory"] || n.stack < 0 || !slices.Contains(slices.Collect(maps.Values(expectedRoles)), reason):
+		return false
+	}
+	f.reason = fmt.Sprintf("it is expected within one cell, and shards of %d depend on it", len(cells))
+	return true
 }
 
 // expectedName recognises the fleet's own shared parts by the names that cellwall derives for them.

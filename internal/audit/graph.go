@@ -88,6 +88,8 @@ type graph struct {
 	notes   []finding
 	// crossings are what couples cells.
 	crossings []finding
+	// writers are who may change what is shared as identity or configuration.
+	writers map[int32][]writer
 	// hasShard are the stacks with a shard's resources in them.
 	hasShard []bool
 	// unseen is what the fleet has and the input lacks.

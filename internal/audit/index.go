@@ -61,6 +61,7 @@ func build(in Input, opt Options) *graph {
 		b.referStack(i)
 	}
 	b.tieUp()
+	b.findWriters()
 	g.findRouterGroups()
 	g.findBoundaries()
 	b.judgePatterns()

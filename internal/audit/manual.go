@@ -80,7 +80,7 @@ var identityManual = map[string]manual{
 	"SI004": {"shared security group or firewall", "Several shards are behind one security group or web ACL. One wrong rule cuts off all of them, and the group's rules count against one limit." + oneEdit,
 		exported("AWS::EC2::SecurityGroup", "") + used("AWS::Lambda::Function", "VpcConfig: {SecurityGroupIds: [!ImportValue shared]}")},
 	"SI005": {"shared log group", "Several shards write to one log group. A flood of one shard throttles and hides the lines of the others, when they are needed most." + oneEdit,
-		exported("AWS::Logs::LogGroup", "") + used("AWS::Lambda::Function", "LoggingConfig: {LogGroup: !ImportValue shared}")},
+		exported("AWS::Logs::LogGroup", "") + setting("LOG_GROUP")},
 	"SI006": {"shared launch template, layer or image", "Several shards are built from one launch template, layer, repository or task definition. A bad version is in every shard as soon as each next instance starts." + oneEdit,
 		exported("AWS::EC2::LaunchTemplate", "") + used("AWS::AutoScaling::AutoScalingGroup", "LaunchTemplate: {LaunchTemplateId: !ImportValue shared, Version: \"1\"}")},
 	"SI007": {"shared by deployment order alone", "Only DependsOn leads from several shards to a resource. No request travels that, but while an update of it fails, CloudFormation holds back the shards behind it.",

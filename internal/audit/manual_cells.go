@@ -63,6 +63,28 @@ Resources:
 `},
 }
 
+// cellManual is the documentation of the SD and SI rules that look at several cells.
+var cellManual = map[string]manual{
+	"SD014": {"NAT gateway or endpoint of several cells", "Shards of several cells leave through one NAT gateway or endpoint. Within one cell that is expected, and listed: the cell bounds it. A fault or a full port table there is every one of these cells' at once." + catastrophe,
+		`-- network.yaml --
+Resources:
+  Way: {Type: AWS::EC2::VPCEndpoint}
+Outputs:
+  Way: {Value: !Ref Way, Export: {Name: way}}
+-- orders-eu-1-shard-s01.yaml orders-eu-2-shard-s01.yaml --
+Resources:
+  Route:
+    Type: AWS::EC2::Route
+    Properties: {VpcEndpointId: !ImportValue way}
+`},
+	"SI009": {"one version everywhere", "All shards of a cell run one build (an AMI, an image, a layer, an asset), so that a bad one is in all of them: a monoculture. Between rollouts that is how it should be, and a pinned version is listed with the waves that would break it. A version that is not pinned, or that one wave brings to all of several cells, is a warning.",
+		shardFiles + `Resources:
+  Tasks:
+    Type: AWS::ECS::TaskDefinition
+    Properties: {ContainerDefinitions: [{Name: web, Image: "example.com/orders:latest"}]}
+`},
+}
+
 // ownerManual is the documentation of the UN rules about who is who.
 var ownerManual = map[string]manual{
 	"UN006": {"disagreement on who is who", "Two rules of the mapping, or the mapping and a tag or construct path, place one stack or resource differently; or a rule of the mapping matches nothing. The message says what was taken. A wrong owner makes findings that are none and hides those that are.",

@@ -185,7 +185,7 @@ var referenceKinds = []struct {
 	}},
 	{"ARN in a policy", false, hasARN, func(s stackSet, st string, _ object, arn string) {
 		policy := s.section(st, "Resources")["Policy"].(object)["Properties"].(object)["PolicyDocument"].(object)
-		policy["Statement"] = append(policy["Statement"].([]any), object{"Effect": "Allow", "Action": "*", "Resource": arn})
+		policy["Statement"] = append(policy["Statement"].([]any), object{"Effect": "Allow", "Action": "dynamodb:GetItem", "Resource": arn})
 	}},
 	{"name", false, hasName, func(s stackSet, _ string, w object, _ string) { setenvAs(w, typeKey(s), "the-shared-one") }},
 	{"name within a text", false, hasName, func(s stackSet, _ string, w object, _ string) {

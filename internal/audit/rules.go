@@ -8,8 +8,8 @@ import (
 // The rules of each family, in the order of the documentation.
 var (
 	dataRules = []rule{ruleLoadBalancer, ruleTable, ruleQueue, ruleBucket, ruleStream, ruleCache, ruleDatabase, ruleFunction,
-		ruleFileSystem, ruleAPI, ruleTopic, ruleCompute, ruleWorkflow}
-	identityRules = []rule{ruleOther, ruleRole, ruleKey, ruleValue, ruleSecurity, ruleLogs, ruleBuild, ruleOrder, ruleNetwork}
+		ruleFileSystem, ruleAPI, ruleTopic, ruleCompute, ruleWorkflow, ruleEgress}
+	identityRules = []rule{ruleOther, ruleRole, ruleKey, ruleValue, ruleSecurity, ruleLogs, ruleBuild, ruleOrder, ruleNetwork, ruleVersion}
 	limitRules    = []rule{ruleTargetGroups, ruleConcurrency, ruleBalancer, ruleGroupRules, rulePolicySize, ruleTemplate, rulePlace, rulePart}
 	unreadRules   = []rule{ruleNoShards, ruleUnresolved, ruleMaybe, rulePattern, ruleUnread, ruleMapped, ruleUnseen, ruleUnplaced, ruleLimitUnknown}
 )
@@ -45,7 +45,7 @@ var families = map[string]string{
 type manual struct{ title, help, example string }
 
 // manuals are the documentation of all rules by id, one table for each family.
-var manuals = []map[string]manual{dataManual, identityManual, crossManual, ownerManual, poolManual, limitManual, countManual, unreadManual, waiverManual}
+var manuals = []map[string]manual{dataManual, identityManual, cellManual, crossManual, ownerManual, poolManual, limitManual, countManual, unreadManual, waiverManual}
 
 // Rules are all rules with their documentation, in the order of docs/audit.md.
 func Rules() []Rule {
