@@ -25,6 +25,8 @@ type LivePlace struct {
 	// Limits are by id of limitdata. A limit that is not there was not asked for: the default holds, and the
 	// finding says so.
 	Limits map[string]LiveLimit
+	// Unread is what else was asked for and not answered, each with the reason.
+	Unread []string
 }
 
 // LiveLimit is one limit of an account.
@@ -55,6 +57,17 @@ func (l *Live) of(e env, d limitdata.Limit) *LiveLimit {
 	return found
 }
 
+// UnknownPlace is an account that could not be asked at all for the limits of these ids.
+func UnknownPlace(e Environment, ids []string, why string) LivePlace {
+	p := LivePlace{Account: e.Account, Region: e.Region, Limits: map[string]LiveLimit{}}
+	for _, id := range ids {
+		if l, ok := limitdata.Get(id); ok && l.Adjustable {
+			p.Limits[id] = LiveLimit{Unknown: why}
+		}
+	}
+	return p
+}
+
 // Environment is an account and region.
 type Environment struct{ Account, Region string }
 
@@ -70,6 +83,45 @@ func Environments(stacks []Stack) []Environment {
 		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Region, b.Region))
 	})
 	return slices.Compact(out)
+}
+
+// LimitsUsed are the limits that stacks draw on, by account and region: ids of limitdata, sorted. Those of an account
+// in all regions stand in each of its regions. It is what --live has to ask for.
+func LimitsUsed(in Input, opt Options) map[Environment][]string {
+	opt.Live = nil
+	g := build(in, opt)
+	c := newCounter(g, opt)
+	c.count()
+	used := map[env]map[string]bool{}
+	note := func(e env, id string) {
+		if used[e] == nil {
+			used[e] = map[string]bool{}
+		}
+		used[e][id] = true
+	}
+	for i := range c.usages {
+		if u := &c.usages[i]; u.used.most > 0 {
+			note(u.env, u.limit)
+		}
+	}
+	out := map[Environment][]string{}
+	for _, e := range Environments(in.Stacks) {
+		here := env{e.Account, e.Region}
+		for id := range used[env{e.Account, ""}] {
+			note(here, id)
+		}
+		for _, f := range c.types[typeFunction] {
+			if c.envOf(f) == here {
+				note(here, "lambda.concurrency")
+				break
+			}
+		}
+		for _, id := range []string{"kms.symmetric-rps", "apigw.rps", "ec2.vcpu-ondemand-standard", "ddb.account-rcu", "ddb.account-wcu"} {
+			note(here, id) // the pools
+		}
+		out[e] = sortedKeys(used[here])
+	}
+	return out
 }
 
 // unknownLimits make a review item of each reason for which limits of an account are not known, with the limits that
@@ -109,6 +161,12 @@ func (c *counter) unknownLimits() []finding {
 		}
 	}
 	var out []finding
+	for _, p := range c.opt.Live.Places {
+		for _, what := range p.Unread {
+			out = append(out, finding{rule: &ruleLimitUnknown, level: Review, node: -1,
+				message: fmt.Sprintf("%s did not say %s", env{p.Account, p.Region}, what)})
+		}
+	}
 	for _, k := range order {
 		out = append(out, finding{rule: &ruleLimitUnknown, level: Review, node: -1,
 			message: fmt.Sprintf("%s of %s unknown (%s): %s", plural(len(limits[k]), "limit"), k.env, k.reason, strings.Join(limits[k], "; "))})

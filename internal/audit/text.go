@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"cellwall.dev/cellwall/internal/audit/limitdata"
 )
 
 // Bounds on the text report; the JSON report has all.
@@ -191,11 +193,7 @@ func (f *Finding) writeText(p printer, first bool) {
 		line("what", r.text())
 	}
 	if l := f.Limit; l != nil {
-		hard := "adjustable"
-		if l.Hard {
-			hard = "not adjustable"
-		}
-		line("limit", fmt.Sprintf("%s: %d of %d, %s (%s)", l.Name, l.Used, l.Max, hard, l.Quota))
+		line("limit", l.text())
 	}
 	for i, path := range f.Paths {
 		if i == shownPaths {
@@ -218,6 +216,30 @@ func (s *Suppression) text() string {
 		word += ": " + s.Reason
 	}
 	return word
+}
+
+// text is "targets per ALB: 1023 of 1000, adjustable (L-7E6692B2, said by the account)".
+func (l *Limit) text() string {
+	s := fmt.Sprintf("%s: %s of %d, adjustable", l.Name, span{l.Used, max(l.Used, l.Most)}, l.Max)
+	if l.Hard {
+		s = strings.TrimSuffix(s, "adjustable") + "not adjustable"
+	}
+	var notes []string
+	if l.Quota != "" {
+		notes = append(notes, l.Quota)
+	}
+	switch {
+	case l.Source == LimitLive:
+		notes = append(notes, "said by the account")
+	case l.Source == LimitFleet:
+		notes = append(notes, "said by the fleet file")
+	case l.Certainty != "" && l.Certainty != string(limitdata.High):
+		notes = append(notes, "of "+l.Certainty+" certainty")
+	}
+	if len(notes) > 0 {
+		s += " (" + strings.Join(notes, ", ") + ")"
+	}
+	return s
 }
 
 func (r *Resource) text() string {

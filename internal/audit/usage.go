@@ -310,9 +310,8 @@ func lowerFirst(s string) string {
 	return s
 }
 
-// limitFindings judge every counting rule.
-func (g *graph) limitFindings(opt Options) []finding {
-	c := newCounter(g, opt)
+// count fills usages by every counting rule.
+func (c *counter) count() {
 	c.countTemplates()
 	c.countPlaces()
 	c.countParts()
@@ -320,6 +319,12 @@ func (g *graph) limitFindings(opt Options) []finding {
 	c.countBalancers()
 	c.countGroupRules()
 	c.countPolicies()
+}
+
+// limitFindings judge every counting rule.
+func (g *graph) limitFindings(opt Options) []finding {
+	c := newCounter(g, opt)
+	c.count()
 	var out []finding
 	for i := range c.usages {
 		if f, ok := c.judge(&c.usages[i]); ok {

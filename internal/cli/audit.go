@@ -87,6 +87,7 @@ func (a *app) auditParts() []auditPart {
 	return []auditPart{
 		&auditFleet{app: a},
 		&auditMap{},
+		&auditLive{},
 		&auditDecisions{},
 	}
 }
@@ -101,7 +102,7 @@ func (p *auditFleet) apply(cmd *cobra.Command, _ *audit.Input, opt *audit.Option
 	if err != nil {
 		return err
 	}
-	opt.Concurrency, opt.Fleet = o.Concurrency, o.Fleet
+	opt.Concurrency, opt.Fleet, opt.PerTenant = o.Concurrency, o.Fleet, o.PerTenant
 	return nil
 }
 
@@ -117,7 +118,7 @@ func (a *app) auditOptions(asked bool) (audit.Options, error) {
 	if err != nil {
 		return audit.Options{}, err
 	}
-	return audit.Options{Concurrency: concurrencyOf(f), Fleet: audit.FleetOf(f)}, nil
+	return audit.Options{Concurrency: concurrencyOf(f), Fleet: audit.FleetOf(f), PerTenant: map[string]int{"": f.Placement.PerTenant}}, nil
 }
 
 // loadAssembly reads DIR and nothing outside of it, wherever its links and manifests point.
