@@ -11,8 +11,6 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
-
-	"cellwall.dev/cellwall/internal/fleet"
 )
 
 // explained are the findings of cdk-nag's AwsSolutions pack that stand, each with the reason. A finding is written
@@ -138,9 +136,7 @@ func TestNag(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		judge(name, input(sample(t, shapes[name])))
 	}
-	whole, err := fleet.Load(filepath.Join(root, "fleet.yaml"))
-	must(t, err)
-	whole.Dir = dist(t, ARM64)
+	whole := fleetFile(t)
 	for i := range whole.Cells { // the shards of a cell are alike
 		whole.Cells[i].Shards = whole.Cells[i].Shards[:4]
 	}
