@@ -25,7 +25,7 @@ var places = regexp.MustCompile(`[0-9A-F]{16,40}`)
 // differ from those, line by line. The other shards of each cell are as its first but for their ids. Review a difference
 // as what it will do.
 func TestGoldenTemplates(t *testing.T) {
-	whole := synth(t, fleetFile(t))
+	whole := wholeSample(t)
 	golden := func(name, got string) {
 		file := filepath.Join("testdata", "sample", name)
 		if *update {
@@ -75,6 +75,17 @@ func fleetFile(t *testing.T) *fleet.Fleet {
 	must(t, err)
 	f.Dir = dist(t, ARM64)
 	return f
+}
+
+var wholeCache assembly
+
+// wholeSample is the assembly of the project's own fleet, with every shard of every cell.
+func wholeSample(t *testing.T) assembly {
+	t.Helper()
+	if wholeCache == nil {
+		wholeCache = synth(t, fleetFile(t))
+	}
+	return wholeCache
 }
 
 // changes are the lines of two texts that differ, each group of them below where it stands: the last line of two spaces

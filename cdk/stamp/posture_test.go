@@ -273,3 +273,45 @@ func TestOneShardBehindARule(t *testing.T) {
 		})
 	})
 }
+
+// TestCellNamesNoOther: no stack of a cell names another cell or its resources.
+func TestCellNamesNoOther(t *testing.T) {
+	named := regexp.MustCompile(`orders[-/](eu-canary|eu-1|us-1)\b|\b(eu-canary|eu-1|us-1)\.orders\b`)
+	found := 0
+	a := wholeSample(t)
+	for _, path := range a.paths() {
+		own, _, ok := strings.Cut(path, "/")
+		if !ok {
+			continue // global, which names the roles of all
+		}
+		for _, m := range named.FindAllStringSubmatch(a[path].text, -1) {
+			found++
+			if m[1]+m[2] != own {
+				t.Errorf("%s names %s", path, m[0])
+			}
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d names were looked at", found)
+	}
+}
+
+// TestImported: a cell in somebody's network makes neither a network nor a way out, and tells its shards that network's
+// subnets, in which the router is as well.
+func TestImported(t *testing.T) {
+	core := shape(t, "imported")["eu-canary/core"]
+	for _, r := range core.Template.Resources {
+		if strings.HasPrefix(r.Type, "AWS::EC2::") && !strings.HasPrefix(r.Type, "AWS::EC2::SecurityGroup") {
+			t.Errorf("it makes a %s", r.Type)
+		}
+	}
+	const subnets = `["subnet-0123456789abcdef0","subnet-0123456789abcdef1","subnet-0123456789abcdef2"]`
+	if got := text(core.named(t, "AWS::Lambda::Function", "FunctionName", "orders-eu-canary-router").at("VpcConfig", "SubnetIds")); got != subnets {
+		t.Errorf("the router is in %s", got)
+	}
+	for path, want := range map[string]string{"vpc": "vpc-0123456789abcdef0", "subnet/a": "subnet-0123456789abcdef0", "subnet/b": "subnet-0123456789abcdef1", "subnet/c": "subnet-0123456789abcdef2"} {
+		if got := core.named(t, "AWS::SSM::Parameter", "Name", "/cellwall/orders/eu-canary/core/"+path).at("Value"); got != want {
+			t.Errorf("%s is %v, want %s", path, got, want)
+		}
+	}
+}
