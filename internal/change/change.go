@@ -31,6 +31,8 @@ type Resource struct {
 	Path string `json:"path,omitempty"` // of its construct, below the stack
 	Name string `json:"name,omitempty"` // the physical one, where the template says it
 	Kind Kind   `json:"change"`
+	// Was is the logical id of the one that it comes for, where that is another: of a function's version.
+	Was string `json:"was,omitempty"`
 	// Kept says that what is removed or replaced stays in the account, out of every stack.
 	Kept bool `json:"kept,omitempty"`
 	// Stateful says that it keeps data.

@@ -455,6 +455,24 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// TestListed: names told by the first and the last of a row, and none left out.
+func TestListed(t *testing.T) {
+	for want, names := range map[string][]string{
+		"":                        nil,
+		"s01 s02":                 {"s01", "s02"},
+		"s01 to s03":              {"s01", "s02", "s03"},
+		"s01 to s03 s05 s06 blue": {"s01", "s02", "s03", "s05", "s06", "blue"},
+		"s9 to s11":               {"s9", "s10", "s11"},
+		"s08 to s10 s011":         {"s08", "s09", "s10", "s011"},
+		"a1 b2 c3":                {"a1", "b2", "c3"},
+		"x-1-s02 to x-1-s04":      {"x-1-s02", "x-1-s03", "x-1-s04"},
+	} {
+		if got := listed(names); got != want {
+			t.Errorf("%q: got %q, want %q", names, got, want)
+		}
+	}
+}
+
 // TestNotes: what is not compared is said.
 func TestNotes(t *testing.T) {
 	r := one(t, `{"Transform": "AWS::Serverless-2016-10-31", "Resources": {}}`, `{"Resources": {"Fn::ForEach::Q": []}}`)

@@ -210,7 +210,7 @@ func versions(found map[string]*Resource, a, b *audit.Stack) {
 			continue
 		}
 		e, old := found[came[0]], found[went[fn][0]]
-		e.Kind, e.Kept = Replaced, old.Kept
+		e.Kind, e.Kept, e.Was = Replaced, old.Kept, old.ID
 		e.Why = append(e.Why, "a new version of the function is published")
 		template.Uses(find(&b.Template, came[0]).Properties, e.names)
 		delete(found, old.ID)

@@ -39,16 +39,20 @@ func drawn() *rapid.Generator[audit.Input] {
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"orders-eu-1-core", "orders-eu-1-shard-s01", "orders-eu-1-shard-s02", "other"}), 0, 4, rapid.ID).Draw(t, "stacks") {
 			var resources []string
 			for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C"}), 0, 3, rapid.ID).Draw(t, "ids") {
-				typ := rapid.SampledFrom([]string{"AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::EC2::VPC", "AWS::Lambda::Function", "Custom::Thing"}).Draw(t, "type")
+				typ := rapid.SampledFrom([]string{"AWS::SQS::Queue", "AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::KMS::Key", "AWS::EC2::VPC", "AWS::Lambda::Function", "AWS::Lambda::Version", "Custom::Thing"}).Draw(t, "type")
 				var properties []string
-				for _, p := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"QueueName", "TableName", "CidrBlock", "Tags", "Unheard"}), 0, 3, rapid.ID).Draw(t, "properties") {
+				for _, p := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"QueueName", "TableName", "CidrBlock", "Tags", "Unheard", "KmsMasterKeyId", "FunctionName"}), 0, 3, rapid.ID).Draw(t, "properties") {
 					v := rapid.SampledFrom([]string{`"x"`, `"y"`, `7`, `["x"]`, `["y"]`, `["x", "y"]`, `{"Ref": "A"}`, `{"Fn::GetAtt": ["B", "Arn"]}`, `{"k": "x"}`, `{"k": "y", "l": true}`}).Draw(t, "value")
 					properties = append(properties, fmt.Sprintf("%q: %s", p, v))
 				}
 				keep := rapid.SampledFrom([]string{"", `, "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"`, `, "DeletionPolicy": "Delete"`}).Draw(t, "policy")
 				resources = append(resources, fmt.Sprintf(`%q: {"Type": %q, "Properties": {%s}%s}`, id, typ, strings.Join(properties, ","), keep))
 			}
-			in.Stacks = append(in.Stacks, stackOf(t, name, strings.Join(resources, ",")))
+			s := stackOf(t, name, strings.Join(resources, ","))
+			if _, shard, ok := strings.Cut(name, "-shard-"); ok {
+				s.Tags = map[string]string{"cellwall:service": "orders", "cellwall:cell": "eu-1", "cellwall:shard": shard}
+			}
+			in.Stacks = append(in.Stacks, s)
 		}
 		return in
 	})
@@ -61,6 +65,17 @@ func what(r Report) map[string]*Resource {
 		for j := range r.Stacks[i].Resources {
 			e := &r.Stacks[i].Resources[j]
 			all[r.Stacks[i].Name+"."+e.ID] = e
+		}
+	}
+	return all
+}
+
+// touched is the same, with what goes under another logical id than what comes for it.
+func touched(r Report) map[string]*Resource {
+	all := what(r)
+	for id, e := range maps.Clone(all) {
+		if e.Was != "" {
+			all[strings.TrimSuffix(id, e.ID)+e.Was] = e
 		}
 	}
 	return all
@@ -91,12 +106,12 @@ func TestGuaranteeNothingForNothing(t *testing.T) {
 func TestGuaranteeNeverSilent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawn().Draw(t, "was"), drawn().Draw(t, "next")
-		found := what(Compare(a, b, Options{}))
+		found := touched(Compare(a, b, Options{}))
 		was, next := resources(a), resources(b)
 		for id, r := range next {
 			old, e := was[id], found[id]
 			switch {
-			case old == nil && (e == nil || e.Kind != Added):
+			case old == nil && (e == nil || e.Kind != Added && (e.Kind != Replaced || e.Was == "")):
 				t.Fatalf("%s is new, and the report has %+v", id, e)
 			case old == nil:
 			case old.Type != r.Type && (e == nil || e.Kind != Replaced):
@@ -118,8 +133,16 @@ func TestGuaranteeNeverSilent(t *testing.T) {
 			}
 		}
 		for id := range was {
-			if next[id] == nil && (found[id] == nil || found[id].Kind != Removed) {
+			if e := found[id]; next[id] == nil && (e == nil || e.Kind != Removed && (e.Kind != Replaced || e.Was == "")) {
 				t.Fatalf("%s goes, and the report has %+v", id, found[id])
+			}
+		}
+		for id, e := range found {
+			if e.Was != "" && e.Type == typeVersion && e.Kind == Replaced {
+				continue // one comes for another
+			}
+			if was[id] == nil && next[id] == nil || (e.Kind == Added) != (was[id] == nil) || (e.Kind == Removed) != (next[id] == nil) {
+				t.Fatalf("the report has %s as %+v: was %v, next %v", id, e, was[id] != nil, next[id] != nil)
 			}
 		}
 	})
@@ -128,7 +151,7 @@ func TestGuaranteeNeverSilent(t *testing.T) {
 func TestGuaranteeMirror(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawn().Draw(t, "was"), drawn().Draw(t, "next")
-		there, back := what(Compare(a, b, Options{})), what(Compare(b, a, Options{}))
+		there, back := touched(Compare(a, b, Options{})), touched(Compare(b, a, Options{}))
 		of := func(all map[string]*Resource, kind Kind) []string {
 			var ids []string
 			for id, e := range all {
@@ -144,6 +167,9 @@ func TestGuaranteeMirror(t *testing.T) {
 		}
 		if x, y := of(there, Removed), of(back, Added); !slices.Equal(x, y) {
 			t.Fatalf("there %v are removed, back %v added", x, y)
+		}
+		if x, y := slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(back)); !slices.Equal(x, y) {
+			t.Fatalf("there %v change, back %v", x, y)
 		}
 	})
 }
@@ -231,6 +257,71 @@ func TestGuaranteeKept(t *testing.T) {
 			}
 			if (gone || again) && !refused[id] {
 				t.Fatalf("%s is lost (%+v), and nothing refuses that", id, found[id])
+			}
+			if r == nil || r.Type != old.Type || old.Type != "AWS::SQS::Queue" {
+				continue
+			}
+			x, _ := old.Properties.Get("KmsMasterKeyId")
+			y, _ := r.Properties.Get("KmsMasterKeyId")
+			if x.Kind() == template.String && !equal(x, y) && !refused[id] {
+				t.Fatalf("%s leaves its key (%+v), and nothing refuses that", id, found[id])
+			}
+		}
+	})
+}
+
+// blocks are the lines of a report in text below each heading that names stacks, by heading, and those of what is
+// refused.
+func blocks(text string) (stacks map[string][]string, refused []string) {
+	stacks = map[string][]string{}
+	heading := ""
+	for _, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, "  stack ") && heading != "refused", strings.HasPrefix(line, "  the stacks of "):
+			heading = line
+		case line == "refused":
+			heading = line
+		case heading == "refused" && strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "    "):
+			refused = append(refused, line)
+		default:
+			stacks[heading] = append(stacks[heading], line)
+		}
+	}
+	return stacks, refused
+}
+
+func TestGuaranteeTold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := Compare(drawn().Draw(t, "was"), drawn().Draw(t, "next"), Options{})
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		below, refused := blocks(b.String())
+		for i := range r.Stacks {
+			s := &r.Stacks[i]
+			var lines []string
+			for heading, all := range below {
+				if strings.Contains(heading, " "+s.Name+" ") || s.Shard != "" && strings.HasPrefix(heading, "  the stacks of ") && strings.Contains(strings.SplitAfter(heading, "), ")[1], s.Shard) {
+					lines = append(lines, all...)
+				}
+			}
+			for j := range s.Resources {
+				e := &s.Resources[j]
+				if !e.Stateful || !slices.Contains([]Kind{Removed, Replaced, MayReplace}, e.Kind) {
+					continue
+				}
+				told := slices.ContainsFunc(lines, func(line string) bool {
+					return strings.HasPrefix(line, "    "+marks[e.Kind]+" "+label(e)) || e.Kept && strings.HasPrefix(line, "    = ") && (strings.Contains(line, label(e)) || e.Name != "" && strings.Contains(line, e.Name))
+				})
+				if s.Kind == Removed && !e.Kept { // counted there, named here
+					told = slices.ContainsFunc(refused, func(line string) bool {
+						return strings.HasSuffix(line, "removes "+label(e)) && strings.Contains(line, s.Name)
+					})
+				}
+				if !told {
+					t.Fatalf("%s of %s is %s, and the text does not say so:\n%s", e.ID, s.Name, e.Kind, b.String())
+				}
 			}
 		}
 	})

@@ -71,7 +71,7 @@ func oneAtATime(e *Resource) (what, why string) {
 			if p.Path != l.property {
 				continue // lists of one length: each is what it was, or changes where it is
 			}
-			if n := differing(listed(p.From, l.name), listed(p.To, l.name)); n > 1 {
+			if n := differing(elements(p.From, l.name), elements(p.To, l.name)); n > 1 {
 				return fmt.Sprintf("adds or removes %s of %s at once", plural(n, l.word), label(e)), "DynamoDB takes one " + l.word + " in an update"
 			}
 		}
@@ -79,8 +79,8 @@ func oneAtATime(e *Resource) (what, why string) {
 	return "", ""
 }
 
-// listed are the names of the elements of a list.
-func listed(n *template.Node, key string) []string {
+// elements are the names of the elements of a list.
+func elements(n *template.Node, key string) []string {
 	if n == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -71,7 +72,7 @@ func writeRefusals(b *bufio.Writer, refused []Refusal, next string) {
 		where := ""
 		switch stacks := of[e]; {
 		case len(stacks) > 1:
-			where = fmt.Sprintf("in %d stacks, %s: ", len(stacks), some(stacks))
+			where = fmt.Sprintf("in %d stacks, %s: ", len(stacks), listed(stacks))
 		case stacks[0] != "":
 			where = "stack " + stacks[0] + ": "
 		}
@@ -149,16 +150,39 @@ func heading(group []*Stack) string {
 	for i := range group {
 		ids[i] = group[i].Shard
 	}
-	return fmt.Sprintf("the stacks of %d shards%s, %s", len(group), where, some(ids))
+	return fmt.Sprintf("the stacks of %d shards%s, %s", len(group), where, listed(ids))
 }
 
-// some is a list of names, the middle of a long one left out.
-func some(names []string) string {
-	const shown = 8
-	if len(names) > shown {
-		names = append(names[:shown-1:shown-1], "… "+names[len(names)-1])
+// listed is a list of names, of which none is left out: three and more whose numbers follow on each other are told by
+// the first and the last.
+func listed(names []string) string {
+	var all []string
+	for i := 0; i < len(names); {
+		n := i + 1
+		for n < len(names) && follows(names[n-1], names[n]) {
+			n++
+		}
+		if n-i > 2 {
+			all = append(all, names[i]+" to "+names[n-1])
+		} else {
+			all = append(all, names[i:n]...)
+		}
+		i = n
 	}
-	return strings.Join(names, " ")
+	return strings.Join(all, " ")
+}
+
+// numbered is a name that ends in a number.
+var numbered = regexp.MustCompile(`^(.*?)([0-9]{1,9})$`)
+
+// follows says whether two names have the same beginning, and then a number and the next.
+func follows(a, b string) bool {
+	x, y := numbered.FindStringSubmatch(a), numbered.FindStringSubmatch(b)
+	if x == nil || y == nil || x[1] != y[1] {
+		return false
+	}
+	n, _ := strconv.Atoi(x[2]) // nine digits fit
+	return fmt.Sprintf("%0*d", len(x[2]), n+1) == y[2]
 }
 
 // sum says how much of a stack changes.

@@ -8,9 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"cellwall.dev/cellwall/internal/adapter/httpdir"
-	"cellwall.dev/cellwall/internal/adapter/issuerkeys"
-	"cellwall.dev/cellwall/internal/adapter/snapfile"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/keeper"
 	"cellwall.dev/cellwall/internal/snapshot"
@@ -30,22 +27,12 @@ func runFrontKeeper(ctx context.Context, d Dir) error {
 	if err := d.readJSON(fileFrontDoor, &s); err != nil {
 		return fmt.Errorf("the front door's settings: %w", err)
 	}
-	// It lists the cells' tenants, which a front door may not.
-	home, err := httpdir.NewClient(s.Directory, s.AdminSecret, nil)
-	if err != nil {
-		return err
-	}
-	issuer, err := issuerkeys.New(s.Issuer)
-	if err != nil {
-		return err
-	}
-	files := d.frontSnapshot()
-	seal, err := snapfile.MakeKeys(files.keys, files.cell)
+	reach, err := reachOf(s.Directory, s.AdminSecret, s.Issuer, d.frontSnapshot())
 	if err != nil {
 		return err
 	}
 	k, err := keeper.ForFrontDoor(keeper.FrontDoor{
-		Cells: slices.Sorted(maps.Keys(s.Cells)), Store: snapfile.New(files.file), Keyring: seal, Directory: directory.Later(home), Issuer: issuer,
+		Cells: slices.Sorted(maps.Keys(s.Cells)), Store: reach.store, Keyring: reach.seal, Directory: directory.Later(reach.home), Issuer: reach.issuer,
 	})
 	if err != nil {
 		return err

@@ -89,6 +89,27 @@ func (files snapshotFiles) follow(ctx context.Context, to *snapshot.Holder, log 
 	return nil
 }
 
+// keeperReach is what any keeper reads from and writes to.
+type keeperReach struct {
+	home   *httpdir.Client
+	issuer *issuerkeys.Issuer
+	store  snapfile.File
+	seal   *snapfile.Keys
+}
+
+// reachOf opens it. The secret is the operator's: a keeper lists tenants, which routers and front doors may not.
+func reachOf(home, secret, issuer string, files snapshotFiles) (r keeperReach, err error) {
+	r.store = snapfile.New(files.file)
+	if r.home, err = httpdir.NewClient(home, secret, nil); err != nil {
+		return r, err
+	}
+	if r.issuer, err = issuerkeys.New(issuer); err != nil {
+		return r, err
+	}
+	r.seal, err = snapfile.MakeKeys(files.keys, files.cell)
+	return r, err
+}
+
 // RunKeeper is the keeper process of a cell, of the only one when that is "": it writes the cell's snapshot, and
 // looks after tenants that take shards down, until ctx ends. Of snapshot.Fleet, it is the front door's.
 func RunKeeper(ctx context.Context, d Dir, cell string) error {
@@ -103,29 +124,19 @@ func RunKeeper(ctx context.Context, d Dir, cell string) error {
 	if err := d.readJSON(file, &s); err != nil {
 		return fmt.Errorf("the keeper's settings: %w", err)
 	}
-	// It lists the cell's tenants, which a router may not.
-	home, err := httpdir.NewClient(s.Directory, s.AdminSecret, nil)
-	if err != nil {
-		return err
-	}
-	issuer, err := issuerkeys.New(s.Issuer)
-	if err != nil {
-		return err
-	}
-	files := d.snapshot(s, cell)
-	seal, err := snapfile.MakeKeys(files.keys, files.cell)
+	reach, err := reachOf(s.Directory, s.AdminSecret, s.Issuer, d.snapshot(s, cell))
 	if err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	watch, err := d.newLookout(s, home, log)
+	watch, err := d.newLookout(s, reach.home, log)
 	if err != nil {
 		return err
 	}
 	k, err := keeper.New(keeper.Config{
-		Cell: s.Plan.Cell, Store: snapfile.New(files.file), Keyring: seal, Directory: directory.Later(home),
+		Cell: s.Plan.Cell, Store: reach.store, Keyring: reach.seal, Directory: directory.Later(reach.home),
 		Keys:   func(_ context.Context, cell, version string) ([]byte, error) { return d.Key(cell, version) },
-		Issuer: issuer, Queues: queueAges{jobqueue.NewClient(s.Store, s.AdminSecret), s.Plan.Cell},
+		Issuer: reach.issuer, Queues: queueAges{jobqueue.NewClient(s.Store, s.AdminSecret), s.Plan.Cell},
 		Suspects: watch.quarantine,
 	})
 	if err != nil {
