@@ -18,25 +18,26 @@ type nameKey struct {
 // builder builds the graph. Its maps find nodes by what references say.
 type builder struct {
 	*graph
-	resources []map[string]int32 // by stack and logical id
-	params    []map[string]int32
-	outputs   []map[string]int32
-	conds     []map[string]int32
-	nested    []map[string]int // by stack and logical id: the stack nested there
-	parent    []int            // by stack: the one that holds it, or -1
-	byName    map[nameKey]int32
-	bareNames map[env]map[string][]int32 // for strings that may be names of any type
-	exports   map[nameKey]int32
-	stackName map[nameKey]int
-	external  map[string]int32
-	pending   []tied
-	patterns  []patternUse
-	maybes    []maybe
-	literals  map[literal]map[int32]mention // by shard
-	ordered   []bool                        // by stack: whether its deployment order can hold back a shard
-	reviews   map[reviewKey]bool
-	owners    []place          // of the nodes that templates define, by what names them alone
-	cells     map[string]place // by SERVICE-CELL
+	resources     []map[string]int32 // by stack and logical id
+	params        []map[string]int32
+	outputs       []map[string]int32
+	conds         []map[string]int32
+	nested        []map[string]int // by stack and logical id: the stack nested there
+	parent        []int            // by stack: the one that holds it, or -1
+	byName        map[nameKey]int32
+	bareNames     map[env]map[string][]int32 // for strings that may be names of any type
+	exports       map[nameKey]int32
+	stackName     map[nameKey]int
+	external      map[string]int32
+	pending       []tied
+	patterns      []patternUse
+	maybes        []maybe
+	literals      map[literal]map[int32]mention // by shard
+	ordered       []bool                        // by stack: whether its deployment order can hold back a shard
+	reviews       map[reviewKey]bool
+	regionExports []regionExport
+	owners        []place          // of the nodes that templates define, by what names them alone
+	cells         map[string]place // by SERVICE-CELL
 }
 
 // build makes the graph of everything that was read.
@@ -57,9 +58,11 @@ func build(in Input, opt Options) *graph {
 	b.addCells(opt.Fleet)
 	b.addOrdered()
 	b.index()
+	b.addRegionExports()
 	for i := range stacks {
 		b.referStack(i)
 	}
+	b.referRegionExports()
 	b.tieUp()
 	b.findWriters()
 	g.findRouterGroups()

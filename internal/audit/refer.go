@@ -175,6 +175,9 @@ func (b *builder) getAtt(i int, from int32, path []string, name, attr string) {
 			}
 		}
 	}
+	if b.regionRead(i, from, to, path, attr) {
+		return
+	}
 	b.refer(from, to, byGetAtt, path)
 }
 

@@ -27,7 +27,8 @@ func auditCommand(a *app) *cobra.Command {
 
 DIR is a CDK cloud assembly (cdk.out) or a directory of CloudFormation templates in JSON or YAML. A stack
 belongs to a shard by its tags cellwall:cell and cellwall:shard, by its construct path CELL/shard-SID, or
-by its name SERVICE-CELL-shard-SID. The fleet file, when there is one, gives the accounts' concurrency.
+by its name SERVICE-CELL-shard-SID; --shard and --map say it of others. The fleet file, when there is one, gives
+the accounts' concurrency and what an assembly of some cells lacks.
 
 Exit status 3 when something is found at or above --fail-on, or when not one shard can be told (--fail-on
 fatal silences that), 2 when DIR is nothing that can be audited.
