@@ -55,8 +55,8 @@ var signs = []sign{
 	{key: "alerts", shard: true, properties: []string{"AlarmActions", "OKActions", "InsufficientDataActions"}},
 	{key: "deploy.permissionsBoundary", properties: []string{"PermissionsBoundary"}},
 	{key: "deploy.permissionsBoundary", shard: true, properties: []string{"PermissionsBoundary"}},
-	{key: "deploy.tags", properties: []string{"Tags"}},
-	{key: "deploy.tags", shard: true, properties: []string{"Tags"}},
+	{key: "deploy.tags", properties: []string{"TagSpecifications", "Tags"}},
+	{key: "deploy.tags", shard: true, properties: []string{"TagSpecifications", "Tags"}},
 	{key: "egress", types: []string{"AWS::EC2::EIP", "AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route", "AWS::EC2::VPCEndpoint", "AWS::EC2::VPCGatewayAttachment"}},
 	{key: "router.ingress", types: []string{"AWS::ApiGatewayV2::Api", "AWS::Lambda::Url"}},
 	{key: "router.stream", properties: []string{"InvokeMode"}},
@@ -108,28 +108,34 @@ func byGeneration(p Property) bool {
 	return string(from) != string(to) && inGeneration.ReplaceAllString(string(from), "") == inGeneration.ReplaceAllString(string(to), "")
 }
 
-// carries says whether a property goes from an edit's old value to its new one, or names the cell that the edit
-// brings or takes on one side alone.
+// carries says whether a property goes from an edit's old value to its new one, or names the cell or shard that the
+// edit brings or takes on one side alone.
 func carries(p Property, e Edit) bool {
-	if e.Cell != "" && e.Path == "cells["+e.Cell+"]" && (e.From == "" || e.To == "") {
-		return mentions(p.From, e.Cell) != mentions(p.To, e.Cell)
+	if e.Cell != "" && (e.From == "" || e.To == "") {
+		if e.Path == "cells["+e.Cell+"]" {
+			return mentions(p.From, e.Cell) != mentions(p.To, e.Cell)
+		}
+		if shard, ok := strings.CutPrefix(e.Path, "cells["+e.Cell+"].shards["); ok && strings.HasSuffix(shard, "]") {
+			shard = strings.TrimSuffix(shard, "]")
+			return mentions(p.From, shard) != mentions(p.To, shard)
+		}
 	}
 	return text(p.From) == e.From && text(p.To) == e.To && (e.From != "" || e.To != "")
 }
 
-// mentions says whether a cell's name stands in a value, as names and ARNs have it: with a sign of its own on
+// mentions says whether a cell's or a shard's name stands in a value, as names and ARNs have it: with a sign of its own on
 // both sides.
-func mentions(n *template.Node, cell string) bool {
+func mentions(n *template.Node, name string) bool {
 	if n == nil {
 		return false
 	}
 	data, _ := n.MarshalJSON() // only strings could fail, and they do not
 	for rest := string(data); ; {
-		at := strings.Index(rest, cell)
+		at := strings.Index(rest, name)
 		if at < 0 {
 			return false
 		}
-		end := at + len(cell)
+		end := at + len(name)
 		if at > 0 && !alnum.MatchString(rest[at-1:at]) && end < len(rest) && !alnum.MatchString(rest[end:end+1]) {
 			return true
 		}

@@ -479,6 +479,9 @@ func TestNotes(t *testing.T) {
 	if len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "AWS::Serverless-2016-10-31") || !strings.Contains(r.Notes[1], "Fn::ForEach::Q") {
 		t.Errorf("notes: %q", r.Notes)
 	}
+	if r := Compare(audit.Input{}, audit.Input{}, Options{Fleet: []Edit{{Path: "placement.perTenant", From: "2", To: "3"}}}); !r.Empty() || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "topology publish") {
+		t.Errorf("of placement: %q", r.Notes)
+	}
 }
 
 // TestTableOwnsItsTypes: the types with rules of their own are in the generated table, under the properties that

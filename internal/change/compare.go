@@ -323,5 +323,10 @@ func (c *comparison) notes(inputs ...audit.Input) []string {
 			}
 		}
 	}
+	for _, e := range c.edits {
+		if e.Path == "placement" || strings.HasPrefix(e.Path, "placement.") {
+			said["how tenants are placed is in no stack: after a deployment, cellwall topology publish and migrate bring it about, cell by cell"] = true
+		}
+	}
 	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(said))))
 }
