@@ -31,6 +31,12 @@
 // (a rule, a policy, an event source mapping) that attaches to exactly one shard's resources belongs to
 // that shard.
 //
+// # Cells
+//
+// Coupling is another question than fate: may this cell be changed, broken or deployed without that one? So every
+// reference between resources of two cells counts, whichever way fate runs along it, grants included; and so do
+// network paths and what the manifest deploys first. What is expected to be shared is so within one cell.
+//
 // # Cost
 //
 // Sharing is computed over the condensation of the graph with one bit set of shards per component:
