@@ -45,8 +45,9 @@ func (r *Report) Unjudged() string {
 func Run(in Input, opt Options) Report {
 	g := build(in, opt)
 	found := g.shareFindings()
-	found = append(found, g.limitFindings(opt)...)
-	pools, over := g.concurrency(opt)
+	c := newCounter(g, opt)
+	found = append(found, c.limitFindings()...)
+	pools, over := c.concurrency()
 	found = append(found, over...)
 	found = append(found, g.versionFindings(opt.Fleet)...)
 	found = append(found, g.crossings...)

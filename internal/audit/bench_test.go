@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -59,8 +60,10 @@ func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		r = Run(in, Options{})
 	}
-	if n := r.AtLeast(Warning); n != 0 {
-		b.Fatalf("%d findings: %+v", n, r.Findings[0])
+	for i := range r.Findings { // one account holds all of it, which is past some of its limits
+		if f := &r.Findings[i]; f.Level >= Warning && !strings.HasPrefix(f.Rule, "QT") && f.Rule != "PL001" {
+			b.Fatalf("found %+v", f)
+		}
 	}
 	b.ReportMetric(float64(r.Summary.Resources), "resources")
 	b.ReportMetric(float64(r.Summary.References), "references")

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"encoding/json"
 	"strings"
 
 	"cellwall.dev/cellwall/internal/template"
@@ -60,11 +59,16 @@ func (c *counter) joinSize(frame int, members []propValue, size func(propValue) 
 
 // quotedSize is the size of a string as JSON.
 func quotedSize(s string) int {
-	if !strings.ContainsAny(s, "\"\\") && strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
-		return len(s) + len(`""`)
+	n := len(s) + len(`""`)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t' || c == '\b' || c == '\f':
+			n++ // a backslash before a letter
+		case c < ' ':
+			n += len(`\u001f`) - 1
+		}
 	}
-	b, _ := json.Marshal(s)
-	return len(b)
+	return n
 }
 
 // textSize is the size of a string expression, quoted.

@@ -40,14 +40,14 @@ func (c *counter) concurrencyBound(e env) bound {
 }
 
 // concurrency sums what the functions of each account and region reserve.
-func (g *graph) concurrency(opt Options) ([]Pool, []finding) {
+func (c *counter) concurrency() ([]Pool, []finding) {
 	type sum struct {
 		Pool
 		cells map[string]int
 		on    map[int32]bool
 		bound bound
 	}
-	c := newCounter(g, opt)
+	g := c.graph
 	sums := map[env]*sum{}
 	pool := func(e env) *sum {
 		s := sums[e]

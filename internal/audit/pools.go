@@ -75,33 +75,42 @@ func (d *draw) names() string {
 // poolFindings say which pools of an account several cells draw on together.
 func (c *counter) poolFindings() []finding {
 	out := c.concurrencyPool()
-	for _, r := range ratePools {
-		out = append(out, c.rateFindings(&r, c.drawn(&r))...)
+	drawn := c.drawn()
+	for i := range ratePools {
+		out = append(out, c.rateFindings(&ratePools[i], drawn[i])...)
 	}
 	out = append(out, c.apiPool()...)
 	out = append(out, c.countedPools()...)
 	return out
 }
 
-// drawn finds who may ask a service: who is allowed to, and who says how fast it does.
-func (c *counter) drawn(r *ratePool) pool {
-	p := pool{}
+// drawn finds who may ask each service: who is allowed to, and who says how fast it does.
+func (c *counter) drawn() []pool {
+	pools := make([]pool, len(ratePools))
+	for k := range pools {
+		pools[k] = pool{}
+	}
 	c.statements(func(i int32, action string) {
-		if slices.ContainsFunc(r.actions, func(a string) bool { return draws(action, a) }) {
-			p.of(c.envOf(i)).by(c, i)
+		action = strings.ToLower(action)
+		for k := range ratePools {
+			if slices.ContainsFunc(ratePools[k].actions, func(a string) bool { return draws(action, a) }) {
+				pools[k].of(c.envOf(i)).by(c, i)
+			}
 		}
 	})
-	for i, rate := range c.pacesOf(r.pace) {
-		d := p.of(c.envOf(i))
-		d.by(c, i)
-		d.paced[c.part(i)] += rate
+	for k := range ratePools {
+		for i, rate := range c.pacesOf(ratePools[k].pace) {
+			d := pools[k].of(c.envOf(i))
+			d.by(c, i)
+			d.paced[c.part(i)] += rate
+		}
 	}
-	return p
+	return pools
 }
 
-// draws says whether an action of a statement, which may end in a star, covers one that begins with want.
+// draws says whether an action of a statement, which may end in a star, covers one that begins with want; both in lower
+// case.
 func draws(action, want string) bool {
-	action = strings.ToLower(action)
 	if stem, star := strings.CutSuffix(action, "*"); star {
 		return stem != "" && strings.Contains(stem, ":") && (strings.HasPrefix(want, stem) || strings.HasPrefix(stem, want))
 	}

@@ -10,7 +10,7 @@ import (
 // propValue is a value of a template together with where it is evaluated.
 type propValue struct {
 	template.Node
-	scope template.Scope
+	scope *template.Scope
 }
 
 // get is a part of an object, null when it is not there.

@@ -129,7 +129,7 @@ func (c *counter) prop(i int32, keys ...string) propValue {
 	for _, k := range keys {
 		at, _ = at.Get(k)
 	}
-	return propValue{at, c.scopes[n.stack]}
+	return propValue{at, &c.scopes[n.stack]}
 }
 
 // bound is a limit as it holds in an account.
@@ -322,8 +322,7 @@ func (c *counter) count() {
 }
 
 // limitFindings judge every counting rule.
-func (g *graph) limitFindings(opt Options) []finding {
-	c := newCounter(g, opt)
+func (c *counter) limitFindings() []finding {
 	c.count()
 	var out []finding
 	for i := range c.usages {
