@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -205,6 +206,17 @@ func (e *Emulator) Invocations(t testing.TB) map[string]int {
 		t.Fatalf("ask the emulator for its state: %v", err)
 	}
 	return state.Invocations
+}
+
+// Client asks the emulator whatever host is named, over HTTP: so it reaches Function URLs. It follows no redirect.
+func (e *Emulator) Client() *http.Client {
+	address := strings.TrimPrefix(e.url, "http://")
+	return &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // Ask asks a service by AWS JSON, version "1.0" or "1.1" of that protocol: one whose SDK the project does not need

@@ -55,7 +55,8 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    from . import addresses, arns, buckets, composites, dynamodb, functions, guardian, identities, labels, queues, resources, trail  # noqa: F401  (resources registers its handlers)
+    from . import addresses, arns, buckets, composites, dynamodb, functions, guardian, identities, labels, permissions, provisioned, queues, trail, urls
+    from . import resources  # noqa: F401  (which registers its handlers)
     from .accounts import Accounts
     from .cloudformation.service import Service
     from .dynamodb import DynamoDb
@@ -76,6 +77,9 @@ def main() -> None:
     queues.install()
     buckets.install()
     composites.install()
+    permissions.install()
+    provisioned.install()
+    urls.install()
     identities.install()
     addresses.install()
     labels.install()
@@ -85,7 +89,8 @@ def main() -> None:
     moto.cloudformation.urls.url_paths = {"{0}/$": Service.dispatch}
     queues.Pollers(accounts).start()
 
-    application = _Control(arns.Functions(DynamoDb(DomainDispatcherApplication(create_backend_app), accounts), accounts), running)
+    services = arns.Functions(DynamoDb(DomainDispatcherApplication(create_backend_app), accounts), accounts)
+    application = _Control(urls.Urls(services, running), running)
     server = make_server("127.0.0.1", port, application, threaded=True, fd=listening.fileno(), request_handler=Quiet)
     server.daemon_threads = True
     print(json.dumps({"url": accounts.endpoint, "templateOnly": templateonly.describe()}), flush=True)

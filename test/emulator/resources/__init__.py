@@ -4,4 +4,4 @@ One module a family of services. To support another type, add a handler to the m
 to; where moto has no API for it, see templateonly.
 """
 
-from . import alarms, autoscaling, balancing, composites, compute, dns, events, identity, lambdas, network, parameters, secrets, storage  # noqa: F401
+from . import alarms, autoscaling, balancing, compute, dns, events, identity, lambdas, network, parameters, secrets, storage  # noqa: F401

@@ -33,8 +33,9 @@ class LogGroup(Handler):
             client.delete_retention_policy(logGroupName=name)
 
 
-@resource("AWS::CloudWatch::Alarm")
-class Alarm(Handler):
+class _Alarm(Handler):
+    operation: str  # which makes one, or changes it
+
     def create(self, at: Place, p: dict[str, Any]) -> Made:
         name = p.get("AlarmName") or at.name(255)
         self._put(at, name, p)
@@ -50,7 +51,17 @@ class Alarm(Handler):
         at.client("cloudwatch").delete_alarms(AlarmNames=[made.id])
 
     def _put(self, at: Place, name: str, p: dict[str, Any]) -> None:
-        call(at.client("cloudwatch"), "PutMetricAlarm", AlarmName=name, **without(p, "AlarmName"))
+        call(at.client("cloudwatch"), self.operation, AlarmName=name, **without(p, "AlarmName"))
+
+
+@resource("AWS::CloudWatch::Alarm")
+class MetricAlarm(_Alarm):
+    operation = "PutMetricAlarm"
+
+
+@resource("AWS::CloudWatch::CompositeAlarm")
+class CompositeAlarm(_Alarm):
+    operation = "PutCompositeAlarm"
 
 
 @resource("AWS::CloudWatch::Dashboard")

@@ -1,4 +1,4 @@
-"""Functions, versions, aliases, permissions, event source mappings."""
+"""Functions, versions, aliases, permissions, URLs, event source mappings."""
 
 from typing import Any
 
@@ -66,16 +66,34 @@ class Version(Handler):
 
 @resource("AWS::Lambda::Alias")
 class Alias(Handler):
+    _PROVISIONED = "ProvisionedConcurrencyConfig"
+
     def create(self, at: Place, p: dict[str, Any]) -> Made:
-        return self._made(call(at.client("lambda"), "CreateAlias", **p))
+        made = self._made(call(at.client("lambda"), "CreateAlias", **without(p, self._PROVISIONED)))
+        try:
+            self._provision(at, {}, p)
+        except ClientError:
+            self.delete(at, made, p)
+            raise
+        return made
 
     def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
         if changed(old, new) & {"FunctionName", "Name"}:
             return None
-        return self._made(call(at.client("lambda"), "UpdateAlias", **new))
+        made = self._made(call(at.client("lambda"), "UpdateAlias", **without(new, self._PROVISIONED)))
+        self._provision(at, old, new)
+        return made
 
     def delete(self, at: Place, made: Made, p: dict[str, Any]) -> None:
         at.client("lambda").delete_alias(FunctionName=p["FunctionName"], Name=p["Name"])
+
+    def _provision(self, at: Place, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Has environments kept started, which is a record of its own."""
+        client, alias = at.client("lambda"), {"FunctionName": new["FunctionName"], "Qualifier": new["Name"]}
+        if self._PROVISIONED in new:
+            call(client, "PutProvisionedConcurrencyConfig", **alias, **new[self._PROVISIONED])
+        elif self._PROVISIONED in old:
+            client.delete_provisioned_concurrency_config(**alias)
 
     def _made(self, alias: dict[str, Any]) -> Made:
         return Made(alias["AliasArn"], {"AliasArn": alias["AliasArn"]})
@@ -108,6 +126,22 @@ class Permission(Handler):
         if len(parts) < 7:
             return {"FunctionName": p["FunctionName"]}
         return {"FunctionName": parts[6], **({"Qualifier": parts[7]} if len(parts) > 7 else {})}
+
+
+@resource("AWS::Lambda::Url")
+class Url(Handler):
+    def create(self, at: Place, p: dict[str, Any]) -> Made:
+        made = call(at.client("lambda"), "CreateFunctionUrlConfig", FunctionName=p["TargetFunctionArn"], **without(p, "TargetFunctionArn"))
+        return Made(made["FunctionArn"], {"FunctionArn": made["FunctionArn"], "FunctionUrl": made["FunctionUrl"]})
+
+    def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
+        if changed(old, new) & {"TargetFunctionArn", "Qualifier"}:
+            return None
+        call(at.client("lambda"), "UpdateFunctionUrlConfig", FunctionName=new["TargetFunctionArn"], **without(new, "TargetFunctionArn"))
+        return made
+
+    def delete(self, at: Place, made: Made, p: dict[str, Any]) -> None:
+        call(at.client("lambda"), "DeleteFunctionUrlConfig", FunctionName=p["TargetFunctionArn"], Qualifier=p.get("Qualifier"))
 
 
 @resource("AWS::Lambda::EventSourceMapping")

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 )
 
@@ -19,6 +21,7 @@ type event struct {
 		Body       string            `json:"body"`
 		Attributes map[string]string `json:"attributes"`
 	} `json:"Records"`
+	events.LambdaFunctionURLRequest // of a URL, when it has a version
 }
 
 type failure struct {
@@ -26,6 +29,9 @@ type failure struct {
 }
 
 func handle(_ context.Context, e event) (any, error) {
+	if e.Version != "" {
+		return echo(e.LambdaFunctionURLRequest), nil
+	}
 	switch e.Do {
 	case "say":
 		fmt.Println(e.Text)
@@ -48,6 +54,17 @@ func handle(_ context.Context, e event) (any, error) {
 		}
 	}
 	return map[string]any{"batchItemFailures": failures}, nil
+}
+
+// echo answers a URL's request with what it was, as a stream if the environment says so.
+func echo(r events.LambdaFunctionURLRequest) any {
+	body := strings.Join([]string{r.RequestContext.HTTP.Method, r.RawPath, r.RawQueryString, r.QueryStringParameters["a"], r.Headers["x-test"],
+		strings.Join(r.Cookies, "+"), r.Body}, " ")
+	headers, cookies := map[string]string{"X-Answer": "echo", "Content-Type": "text/plain"}, []string{"a=1", "b=2"}
+	if os.Getenv("STREAM") == "1" {
+		return &events.LambdaFunctionURLStreamingResponse{StatusCode: 203, Headers: headers, Cookies: cookies, Body: strings.NewReader(body)}
+	}
+	return events.LambdaFunctionURLResponse{StatusCode: 203, Headers: headers, Cookies: cookies, Body: body}
 }
 
 func main() { lambda.Start(handle) }
