@@ -122,6 +122,44 @@ func TestURLsServe(t *testing.T) {
 	}
 }
 
+// TestFunctionsStream: a function that is invoked for a stream answers with one, in more than one part when it is long,
+// and a failure ends it.
+func TestFunctionsStream(t *testing.T) {
+	client := newFunction(t, "streams", 5, `,"Environment":{"Variables":{"STREAM":"1"}}`)
+	ask := func(payload string) (body string, parts int, end lambdatypes.InvokeWithResponseStreamCompleteEvent) {
+		t.Helper()
+		out, err := client.InvokeWithResponseStream(t.Context(), &lambda.InvokeWithResponseStreamInput{
+			FunctionName: aws.String("streams"), Qualifier: aws.String("live"), Payload: []byte(payload)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := out.GetStream()
+		defer stream.Close()
+		for e := range stream.Events() {
+			switch e := e.(type) {
+			case *lambdatypes.InvokeWithResponseStreamResponseEventMemberPayloadChunk:
+				body += string(e.Value.Payload)
+				parts++
+			case *lambdatypes.InvokeWithResponseStreamResponseEventMemberInvokeComplete:
+				end = e.Value
+			}
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return body, parts, end
+	}
+	long := strings.Repeat("x", 100<<10)
+	body, parts, end := ask(`{"version":"2.0","rawPath":"/` + long + `"}`)
+	head, rest, _ := strings.Cut(body, strings.Repeat("\x00", 8))
+	if !strings.Contains(head, `"statusCode":203`) || !strings.Contains(rest, long) || parts < 2 || end.ErrorCode != nil {
+		t.Errorf("%d parts of %d bytes, head %.80q, end %+v", parts, len(body), head, end)
+	}
+	if body, _, end := ask(`{"do":"fail","text":"no luck"}`); body != "" || aws.ToString(end.ErrorCode) != "Unhandled" || !strings.Contains(aws.ToString(end.ErrorDetails), "no luck") {
+		t.Errorf("a failure is %q, %+v", body, end)
+	}
+}
+
 // TestProvisionedConcurrency: what an alias has is read back, changed and taken away, and refused where Lambda refuses it.
 func TestProvisionedConcurrency(t *testing.T) {
 	const name = "kept-started"

@@ -59,7 +59,7 @@ func (w *world) shardAlarms(t *testing.T, at place, shard names.Shard) {
 
 // cellAlarms reads back what a cell's alarms over others are over: each of its shards, and all of its own.
 func (w *world) cellAlarms(t *testing.T, name string) {
-	c, cell := w.cell(t, name), w.names.Cell(name)
+	c, cell := w.cell(t, name), w.of(name)
 	found := w.alarms(t, place{c.Account, c.Region}, cell.Alarm(""))
 	var shards, own []string
 	for _, id := range c.Shards.IDs() {

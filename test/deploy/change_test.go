@@ -9,65 +9,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
-
-	"cellwall.dev/cellwall/internal/adapter/itemdynamo"
 )
-
-// changed is how many events the resources of each type have had, by stack, where that stands.
-func (w *world) changed(t *testing.T) map[string]map[string]int {
-	t.Helper()
-	counts := map[string]map[string]int{}
-	for at := range w.places() {
-		client := cloudformation.NewFromConfig(w.at(t, at))
-		for name := range w.stacks(t, at.account, at.region) {
-			stack := strings.Join([]string{at.account, at.region, name}, "/")
-			out, err := client.DescribeStackEvents(t.Context(), &cloudformation.DescribeStackEventsInput{StackName: aws.String(name)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			counts[stack] = map[string]int{}
-			for _, e := range out.StackEvents {
-				if aws.ToString(e.LogicalResourceId) != name {
-					counts[stack][aws.ToString(e.ResourceType)]++
-				}
-			}
-		}
-	}
-	return counts
-}
-
-// touched are the types of resources that had events between two looks, by stack. A stack that went is not told of.
-func touched(before, after map[string]map[string]int) map[string][]string {
-	types := map[string][]string{}
-	for stack, counts := range after {
-		for kind, n := range counts {
-			if n != before[stack][kind] {
-				types[stack] = append(types[stack], kind)
-			}
-		}
-		slices.Sort(types[stack])
-	}
-	return types
-}
 
 // sameAssemblyAgain deploys what is deployed: nothing happens.
 func (w *world) sameAssemblyAgain(t *testing.T, assembly string) {
-	before := w.changed(t)
+	before := w.look(t)
 	out := w.deploy(t, assembly, "global", canary+"/*")
 	stacks := 0
-	for stack := range before {
-		if !strings.HasSuffix(stack, "/CDKToolkit") {
+	for _, s := range before {
+		if !strings.HasSuffix(s.name, "/CDKToolkit") {
 			stacks++
 		}
 	}
 	if got := strings.Count(out, "(no changes)"); got != stacks {
 		t.Errorf("%d stacks report no changes, want %d:\n%s", got, stacks, out)
 	}
-	if got := touched(before, w.changed(t)); len(got) > 0 {
+	if got := w.happened(t, before); len(got) > 0 {
 		t.Errorf("these resources had events: %v", got)
 	}
 }
@@ -85,50 +43,56 @@ func (w *world) second(t *testing.T) *release {
 	// As scripts/build-dist.sh builds it, but for a mark by which the code is another.
 	w.run(t, w.root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -buildid=second", "-tags", "lambda.norpc", "-o", filepath.Join(dist, "worker", "bootstrap"), "./lambda/worker")
-	return w.describe(t, dist, edits(t, "shards: 4, tenants: internal", "shards: 5, tenants: internal", "perTenant: 2", "perTenant: 3", "memory: 512", "memory: 640"))
+	return w.describe(t, dist, edited(t, w.sample(t), "shards: 4, tenants: internal", "shards: 5, tenants: internal", "perTenant: 2", "perTenant: 3", "memory: 512", "memory: 640"))
 }
 
 // third is the second without a cell, and without the wave that would have had none left.
 func (w *world) third(t *testing.T, second *release) *release {
 	t.Helper()
-	yaml, err := os.ReadFile(filepath.Join(second.dir, "fleet.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var kept []string
-	for line := range strings.Lines(string(yaml)) {
+	for line := range strings.Lines(w.read(t, second)) {
 		if !strings.Contains(line, "name: "+leaving+",") && !strings.Contains(line, "percent: 50") {
 			kept = append(kept, line)
 		}
 	}
-	return w.describe(t, second.dist, func(string) string { return strings.Join(kept, "") })
+	return w.describe(t, second.dist, strings.Join(kept, ""))
 }
 
-// edits replaces texts of a fleet, each of which must stand there once; they come in pairs of old and new.
-func edits(t *testing.T, pairs ...string) func(string) string {
-	return func(yaml string) string {
-		for i := 0; i < len(pairs); i += 2 {
-			if n := strings.Count(yaml, pairs[i]); n != 1 {
-				t.Fatalf("the sample fleet has %q %d times, want it once: write this edit otherwise", pairs[i], n)
-			}
-			yaml = strings.Replace(yaml, pairs[i], pairs[i+1], 1)
-		}
-		return yaml
+// read is the text of a release's fleet.
+func (w *world) read(t *testing.T, r *release) string {
+	t.Helper()
+	yaml, err := os.ReadFile(filepath.Join(r.dir, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(yaml)
+}
+
+// edited is a fleet with texts replaced, each of which must stand there once; they come in pairs of old and new.
+func edited(t *testing.T, yaml string, pairs ...string) string {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if n := strings.Count(yaml, pairs[i]); n != 1 {
+			t.Fatalf("the fleet has %q %d times, want it once: write this edit otherwise", pairs[i], n)
+		}
+		yaml = strings.Replace(yaml, pairs[i], pairs[i+1], 1)
+	}
+	return yaml
 }
 
 // fleetChanges deploys the second release to the canary, migrates that to a topology with the new shard and with more
 // shards for each tenant, and goes on to the other cells, while the tenants of all of them are served.
-func (w *world) fleetChanges(t *testing.T, second *release, assembly string) {
-	before, was, k := w.changed(t), w.cell(t, canary).Shards.IDs(), w.fleet.Placement.PerTenant
+func (w *world) fleetChanges(t *testing.T, second *release, old, assembly string) {
+	said, before := w.foretold(t, second, old, assembly), w.look(t)
+	was, k := w.cell(t, canary).Shards.IDs(), w.fleet.Placement.PerTenant
 	r := w.residence(t)
 	tenants := map[string][]string{}
 	for _, cell := range w.cells {
 		tenants[cell] = w.tenantsOf(t, r, cell)
 	}
-	old := map[string][]string{}
+	had := map[string][]string{}
 	for _, tenant := range tenants[canary] {
-		old[tenant] = w.subset(t, r, tenant)
+		had[tenant] = w.subset(t, r, tenant)
 	}
 	end := w.serve(t, tenants)
 	defer end(t)
@@ -148,14 +112,16 @@ func (w *world) fleetChanges(t *testing.T, second *release, assembly string) {
 			w.deploy(t, assembly, cell+"/*")
 		}
 	}
-	w.touchedByChange(t, touched(before, w.changed(t)), was)
+	got := w.happened(t, before)
+	asForetold(t, said, got)
+	w.touchedByChange(t, got, was)
 
 	// The router that runs learns of a migration at the latest when it reads a tenant's entry anew.
 	for _, tenant := range tenants[canary] {
 		subset := w.subset(t, r, tenant) // of k + 1 shards
-		fresh := slices.DeleteFunc(slices.Clone(subset), func(shard string) bool { return slices.Contains(old[tenant], shard) })
-		t.Logf("%s has the shards %v, and had %v", tenant, subset, old[tenant])
-		if len(fresh) == 0 || len(subset) != len(old[tenant])+1 {
+		fresh := slices.DeleteFunc(slices.Clone(subset), func(shard string) bool { return slices.Contains(had[tenant], shard) })
+		t.Logf("%s has the shards %v, and had %v", tenant, subset, had[tenant])
+		if len(fresh) == 0 || len(subset) != len(had[tenant])+1 {
 			t.Errorf("%s has %d new shards of %d", tenant, len(fresh), len(subset))
 		}
 		// Of members that are well the quicker of two is asked: one that is slower than both others may never be.
@@ -166,21 +132,21 @@ func (w *world) fleetChanges(t *testing.T, second *release, assembly string) {
 
 // touchedByChange expects of the second release's deployment to have touched the functions of all shards, those that
 // show the shards of the canary, and what is the new shard's. was are the canary's shards before.
-func (w *world) touchedByChange(t *testing.T, got map[string][]string, was []string) {
+func (w *world) touchedByChange(t *testing.T, happened fates, was []string) {
 	t.Helper()
-	want := map[string][]string{}
+	got, want := happened.types(), map[string][]string{}
 	for _, cell := range w.cells {
 		c := w.cell(t, cell)
 		for _, id := range c.Shards.IDs() {
-			want[strings.Join([]string{c.Account, c.Region, w.names.Cell(cell).Shard(id).Stack()}, "/")] = []string{
+			want[strings.Join([]string{c.Account, c.Region, w.of(cell).Shard(id).Stack()}, "/")] = []string{
 				"AWS::Lambda::Alias", "AWS::Lambda::Function", "AWS::Lambda::Version"}
 		}
 	}
 	// The dashboard and the alarm over all shards know the new one.
-	want[strings.Join([]string{homeAccount, homeRegion, w.names.Cell(canary).WatchStack()}, "/")] = []string{
+	want[strings.Join([]string{homeAccount, homeRegion, w.of(canary).WatchStack()}, "/")] = []string{
 		"AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard"}
 	now := w.cell(t, canary).Shards.IDs()
-	newcomer := w.names.Cell(canary).Shard(now[len(now)-1]).Stack()
+	newcomer := w.of(canary).Shard(now[len(now)-1]).Stack()
 	w.since[newcomer] = 1
 	added := strings.Join([]string{homeAccount, homeRegion, newcomer}, "/")
 	if len(now) != len(was)+1 || len(got[added]) < 10 {
@@ -196,8 +162,9 @@ func (w *world) touchedByChange(t *testing.T, got map[string][]string, was []str
 // cellGoes takes a cell out of the fleet in the order of docs/deploying.md: its tenants, the front doors, its stacks,
 // the directory's policy. Its data stays, and the other cells are not touched.
 func (w *world) cellGoes(t *testing.T, third *release, assembly, smaller string) {
+	said := w.foretold(t, third, assembly, smaller)
 	gone, config := w.cell(t, leaving), w.in(t, leaving)
-	key := w.secret(t, config, w.names.Cell(leaving).PlacementKey())
+	key := w.secret(t, config, w.of(leaving).PlacementKey())
 	r := w.residence(t)
 	tenants := w.tenantsOf(t, r, leaving)
 	w.operate(t, "cell", "close", leaving)
@@ -207,33 +174,33 @@ func (w *world) cellGoes(t *testing.T, third *release, assembly, smaller string)
 	end := w.serve(t, map[string][]string{canary: w.tenantsOf(t, r, canary), staying: w.tenantsOf(t, r, staying)})
 	defer end(t)
 
-	before := w.changed(t)
+	before := w.look(t)
 	w.deploy(t, smaller, "frontdoor-*")
 	w.cdk(t, w.dir, "destroy", "--app", assembly, "--force", "--exclusively", "--concurrency", "8", leaving+"/*")
 	w.deploy(t, smaller, "global")
-	after := w.changed(t)
+	got := w.happened(t, before)
+	asForetold(t, said, got)
 	w.release, w.left[leaving] = third, gone
 	w.cells = slices.DeleteFunc(w.cells, func(cell string) bool { return cell == leaving })
 
+	// Beside what went.
 	want := []string{strings.Join([]string{homeAccount, homeRegion, w.names.Stack()}, "/")}
 	for _, region := range w.doors {
 		want = append(want, strings.Join([]string{homeAccount, region, w.names.FrontDoorStack()}, "/"))
 	}
 	slices.Sort(want)
-	if got := slices.Sorted(maps.Keys(touched(before, after))); !slices.Equal(got, want) {
+	maps.DeleteFunc(got, func(stack string, _ map[string]fate) bool {
+		return strings.HasPrefix(stack, gone.Account+"/"+gone.Region+"/")
+	})
+	if got := slices.Sorted(maps.Keys(got)); !slices.Equal(got, want) {
 		t.Errorf("stacks %v were touched, want %v", got, want)
 	}
 	w.noNetwork(t, place{gone.Account, gone.Region})
-	if w.secret(t, config, w.names.Cell(leaving).PlacementKey()) != key {
+	if w.secret(t, config, w.of(leaving).PlacementKey()) != key {
 		t.Error("the placement key is another than it was")
 	}
-	store, err := itemdynamo.New(dynamodb.NewFromConfig(config), itemdynamo.Tables{State: w.names.Cell(leaving).Store(), Shard: "any"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, found, err := store.Get(t.Context(), tenants[0], "ORDER#here"); err != nil || !found || string(body) != leaving {
-		t.Errorf("of the data that it kept there is %q, %v, %v", body, found, err)
-	}
+	w.moved = tenants[0]
+	w.kept(t, w.moved, gone)
 }
 
 // unknownTypeFails deploys a type that the emulator does not know: the CDK must report a failure, and the

@@ -14,10 +14,10 @@ func TestDeployment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("deploys a whole fleet, which takes minutes: left out by -short")
 	}
-	w := newWorld(t)
+	w := newWorld(t, "")
 	first := w.synth(t, w.release)
 	// The directory does not depend on how many shards there are.
-	few := w.describe(t, w.dist, func(yaml string) string { return manyShards.ReplaceAllString(yaml, "shards: 4") })
+	few := w.describe(t, w.dist, manyShards.ReplaceAllString(w.sample(t), "shards: 4"))
 	withReplicas := w.synth(t, few, "-c", "newReplicas="+strings.Join(w.fleet.Directory.Replicas, ","))
 	w.bootstrap(t)
 	assembly := first(t)
@@ -39,13 +39,17 @@ func TestDeployment(t *testing.T) {
 	}
 	third := w.third(t, second)
 	smaller := w.synth(t, third)
+	fourth := w.fourth(t, second, third)
+	again := w.synth(t, fourth)
 	t.Run("FrontDoor", func(t *testing.T) { w.frontDoor(t, assembly) })
 	t.Run("FleetStands", w.standing)
 	t.Run("OtherCellsServe", w.otherCellsServe)
-	t.Run("FleetChanges", func(t *testing.T) { w.fleetChanges(t, second, grown(t)) })
+	t.Run("FleetChanges", func(t *testing.T) { w.fleetChanges(t, second, assembly, grown(t)) })
 	t.Run("ChangedFleetStands", w.standing)
 	t.Run("CellGoes", func(t *testing.T) { w.cellGoes(t, third, grown(t), smaller(t)) })
 	t.Run("OthersStand", w.standing)
+	t.Run("CellComesAgain", func(t *testing.T) { w.cellAgain(t, fourth, smaller(t), again(t)) })
+	t.Run("AllStandAgain", w.standing)
 	t.Run("UnknownTypeFails", w.unknownTypeFails)
 	t.Run("MissingParameterFails", w.missingParameterFails)
 }

@@ -31,7 +31,7 @@ func (w *world) directoryInTwoSteps(t *testing.T, assembly, withReplicas string)
 // whose name is taken, and expects them to leave nothing behind that fails the next ones.
 func (w *world) firstDeploymentFails(t *testing.T, assembly string) {
 	config := w.aws.Config(t, homeAccount, homeRegion)
-	cell := w.names.Cell(canary)
+	cell := w.of(canary)
 	fails := func(stack, physical string) {
 		t.Helper()
 		out := w.cdkFails(t, w.dir, append(deployArgs(assembly), stack)...)

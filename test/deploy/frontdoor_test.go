@@ -8,24 +8,27 @@ import (
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
-// frontDoor deploys the front doors and sends requests through that of the home region to the canary.
+// frontDoor deploys the front doors and sends requests through each of them to the canary.
 func (w *world) frontDoor(t *testing.T, assembly string) {
 	w.deploy(t, assembly, "frontdoor-*")
 	w.doors = w.fleet.FrontDoors()
 	for _, region := range w.doors {
 		w.function(t, w.aws.Config(t, homeAccount, region), w.names.FrontDoor(), w.fleet.FrontDoor.ReservedConcurrency, w.fleet.FrontDoor.Memory, "1")
 	}
-	door, audience := w.names.FrontDoor()+":"+names.Alias, w.fleet.Auth.Audience
+	audience := w.fleet.Auth.Audience
 	as := func(tenant string) map[string]string { return map[string]string{w.fleet.Auth.Claim: tenant} }
 	signed := func(tenant string) string { return w.issuer.bearer(t, w.issuer.key, audience, as(tenant)) }
 
 	before := w.slices(t)
-	if a := w.ask(t, door, event(t, "PUT", "/orders/door", "by the front", signed("acme"), as("acme"))); a.Status/100 != 2 {
-		t.Fatalf("PUT is answered %d: %s", a.Status, a.Body)
-	}
-	// The cell serves the same document to who asks it directly.
-	if a := w.request(t, "GET", "/orders/door", "", as("acme")); a.Status != http.StatusOK || a.text() != "by the front" {
-		t.Errorf("GET is answered %d: %s", a.Status, a.Body)
+	for _, region := range w.doors {
+		path := "/orders/door-" + region
+		if a := w.knock(t, region, event(t, "PUT", path, "by the front in "+region, signed("acme"), as("acme"))); a.Status/100 != 2 {
+			t.Fatalf("%s: PUT is answered %d: %s", region, a.Status, a.Body)
+		}
+		// The cell serves the same document to who asks it directly.
+		if a := w.request(t, "GET", path, "", as("acme")); a.Status != http.StatusOK || a.text() != "by the front in "+region {
+			t.Errorf("%s: GET is answered %d: %s", region, a.Status, a.Body)
+		}
 	}
 	subset := w.subset(t, w.residence(t), "acme")
 	for shard, n := range w.slices(t) {
@@ -47,8 +50,10 @@ func (w *world) frontDoor(t *testing.T, assembly string) {
 		"no token":                             {"", nil, http.StatusUnauthorized},
 		"an unknown tenant":                    {signed("stranger"), as("stranger"), http.StatusNotFound},
 	} {
-		if a := w.ask(t, door, event(t, "GET", "/orders/door", "", c.token, c.claims)); a.Status != c.status {
-			t.Errorf("%s: answered %d, want %d: %s", name, a.Status, c.status, a.Body)
+		for _, region := range w.doors {
+			if a := w.knock(t, region, event(t, "GET", "/orders/door-"+region, "", c.token, c.claims)); a.Status != c.status {
+				t.Errorf("%s, %s: answered %d, want %d: %s", region, name, a.Status, c.status, a.Body)
+			}
 		}
 	}
 	for shard, n := range w.slices(t) {
@@ -56,4 +61,14 @@ func (w *world) frontDoor(t *testing.T, assembly string) {
 			t.Errorf("shard %s was called", shard)
 		}
 	}
+}
+
+// knock sends an event to the front door of a region.
+func (w *world) knock(t *testing.T, region string, event []byte) answer {
+	t.Helper()
+	a, err := try(t.Context(), w.aws.Config(t, homeAccount, region), w.names.FrontDoor()+":"+names.Alias, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }

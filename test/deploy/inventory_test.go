@@ -75,11 +75,16 @@ func (w *world) wanted(t *testing.T) inventory {
 		add(c.Account, c.Region, keep, names.Named{Space: "bucket", Name: n.SnapshotBucket(c.Account, c.Region)})
 		for _, id := range c.Shards.IDs() {
 			s := n.Shard(id)
+			balancer, word := w.balancer(n, s)
 			own := func(space string) bool {
-				return keep(space) && (space != "key alias" || w.fleet.Shard.Encryption == "own")
+				return keep(space) && (space != "key alias" || w.fleet.Shard.Encryption == fleet.EncryptionOwn) && space != "load balancer"
 			}
 			add(c.Account, c.Region, own, s.All(c.Account, c.Region)...)
-			add(c.Account, c.Region, keep, names.Named{Space: "target group", Name: s.TargetGroup(w.fleet.Shard.HTTP.Port, names.OwnBalancer)})
+			add(c.Account, c.Region, keep, names.Named{Space: "load balancer", Name: balancer},
+				names.Named{Space: "target group", Name: s.TargetGroup(w.fleet.Shard.HTTP.Port, word)})
+			for _, schedule := range w.fleet.Shard.Schedules {
+				add(c.Account, c.Region, keep, names.Named{Space: "rule", Name: s.Schedule(schedule.Name)})
+			}
 			add(c.Account, c.Region, keep, names.Named{Space: "made: metric's alarm", Name: s.Stack()})
 			for _, space := range []string{"launch template", "instance profile", "role", "security group"} {
 				add(c.Account, c.Region, keep, names.Named{Space: "made: " + space, Name: s.Stack()})
@@ -97,6 +102,14 @@ func (w *world) wanted(t *testing.T) inventory {
 		cell(c, func(space string) bool { return kept[space] })
 	}
 	return want
+}
+
+// balancer is the load balancer that a shard stands behind, and the word for it in the name of the shard's target group.
+func (w *world) balancer(cell names.Cell, shard names.Shard) (name, word string) {
+	if w.fleet.Shard.HTTP.Ingress.Kind == fleet.IngressShared {
+		return cell.GroupLoadBalancer("shared"), "shared"
+	}
+	return shard.LoadBalancer(), names.OwnBalancer
 }
 
 // places are all accounts and regions of the fleet, with those that it left.

@@ -26,7 +26,7 @@ import (
 
 // keeper lets the deployed keeper run once, opens what it wrote, and has a router serve by that alone.
 func (w *world) keeper(t *testing.T) {
-	cell := w.names.Cell(canary)
+	cell := w.of(canary)
 	// The emulator's CloudWatch does not answer: the keeper writes all the same, and fails for that and nothing else.
 	said, failure, err := invoke(t.Context(), w.in(t, canary), cell.Keeper()+":"+names.Alias, []byte("{}"))
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *world) keeper(t *testing.T) {
 // snapshot is the cell's, opened as a router opens it.
 func (w *world) snapshot(t *testing.T) *snapshot.Snapshot {
 	t.Helper()
-	cell, config := w.names.Cell(canary), w.aws.Config(t, homeAccount, homeRegion)
+	cell, config := w.of(canary), w.aws.Config(t, homeAccount, homeRegion)
 	out, err := s3.NewFromConfig(config, func(o *s3.Options) { o.UsePathStyle = true }).GetObject(t.Context(), &s3.GetObjectInput{
 		Bucket: aws.String(cell.SnapshotBucket(homeAccount, homeRegion)), Key: aws.String(names.SnapshotObject)})
 	if err != nil {
@@ -82,7 +82,7 @@ func (w *world) snapshot(t *testing.T) *snapshot.Snapshot {
 // servesBySnapshot starts an environment of the deployed router for which directory and key store are not there:
 // it serves whom the snapshot has, and nobody without the snapshot.
 func (w *world) servesBySnapshot(t *testing.T) {
-	name := aws.String(w.names.Cell(canary).Router())
+	name := aws.String(w.of(canary).Router())
 	client := lambda.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion))
 	was, err := client.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: name})
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *world) servesBySnapshot(t *testing.T) {
 // dispatch puts a job into the cell's dispatch queue, as a shard does that does not hold the job's tenant.
 func (w *world) dispatch(t *testing.T) {
 	const tenant = "acme"
-	cell, config := w.names.Cell(canary), w.aws.Config(t, homeAccount, homeRegion)
+	cell, config := w.of(canary), w.aws.Config(t, homeAccount, homeRegion)
 	job := shardkit.Job{ID: "returned", Tenant: tenant, Epoch: 1, Dispatches: 1,
 		Message: shardkit.Message{Method: http.MethodPost, Path: "/jobs/returned", Body: []byte("unpack")}}
 	message, err := job.Encode()

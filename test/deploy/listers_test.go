@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -30,30 +31,29 @@ var listers = map[string]func(t *testing.T, w *world, at place) []string{
 		}
 		return all
 	},
-	"function": func(t *testing.T, w *world, at place) (all []string) {
+	"function": func(t *testing.T, w *world, at place) []string {
 		pages := lambda.NewListFunctionsPaginator(lambda.NewFromConfig(w.at(t, at)), &lambda.ListFunctionsInput{})
-		for pages.HasMorePages() {
-			for _, f := range page(t, pages.NextPage).Functions {
-				all = append(all, *f.FunctionName)
+		return listed(t, pages, func(p *lambda.ListFunctionsOutput, add func(*string)) {
+			for _, f := range p.Functions {
+				add(f.FunctionName)
 			}
-		}
-		return all
+		})
 	},
-	"table": func(t *testing.T, w *world, at place) (all []string) {
+	"table": func(t *testing.T, w *world, at place) []string {
 		pages := dynamodb.NewListTablesPaginator(dynamodb.NewFromConfig(w.at(t, at)), &dynamodb.ListTablesInput{})
-		for pages.HasMorePages() {
-			all = append(all, page(t, pages.NextPage).TableNames...)
-		}
-		return all
-	},
-	"queue": func(t *testing.T, w *world, at place) (all []string) {
-		pages := sqs.NewListQueuesPaginator(sqs.NewFromConfig(w.at(t, at)), &sqs.ListQueuesInput{})
-		for pages.HasMorePages() {
-			for _, url := range page(t, pages.NextPage).QueueUrls {
-				all = append(all, url[strings.LastIndexByte(url, '/')+1:])
+		return listed(t, pages, func(p *dynamodb.ListTablesOutput, add func(*string)) {
+			for _, name := range p.TableNames {
+				add(&name)
 			}
-		}
-		return all
+		})
+	},
+	"queue": func(t *testing.T, w *world, at place) []string {
+		pages := sqs.NewListQueuesPaginator(sqs.NewFromConfig(w.at(t, at)), &sqs.ListQueuesInput{})
+		return listed(t, pages, func(p *sqs.ListQueuesOutput, add func(*string)) {
+			for _, url := range p.QueueUrls {
+				add(aws.String(url[strings.LastIndexByte(url, '/')+1:]))
+			}
+		})
 	},
 	"bucket": func(t *testing.T, w *world, at place) (all []string) {
 		out, err := s3.NewFromConfig(w.at(t, at), func(o *s3.Options) { o.UsePathStyle = true }).ListBuckets(t.Context(), &s3.ListBucketsInput{})
@@ -65,109 +65,98 @@ var listers = map[string]func(t *testing.T, w *world, at place) []string{
 		}
 		return all
 	},
-	"secret": func(t *testing.T, w *world, at place) (all []string) {
+	"secret": func(t *testing.T, w *world, at place) []string {
 		pages := secretsmanager.NewListSecretsPaginator(secretsmanager.NewFromConfig(w.at(t, at)), &secretsmanager.ListSecretsInput{})
-		for pages.HasMorePages() {
-			for _, s := range page(t, pages.NextPage).SecretList {
-				all = append(all, *s.Name)
+		return listed(t, pages, func(p *secretsmanager.ListSecretsOutput, add func(*string)) {
+			for _, s := range p.SecretList {
+				add(s.Name)
 			}
-		}
-		return all
+		})
 	},
-	"key alias": func(t *testing.T, w *world, at place) (all []string) {
+	"key alias": func(t *testing.T, w *world, at place) []string {
 		pages := kms.NewListAliasesPaginator(kms.NewFromConfig(w.at(t, at)), &kms.ListAliasesInput{})
-		for pages.HasMorePages() {
-			for _, a := range page(t, pages.NextPage).Aliases {
+		return listed(t, pages, func(p *kms.ListAliasesOutput, add func(*string)) {
+			for _, a := range p.Aliases {
 				if !strings.HasPrefix(*a.AliasName, "alias/aws/") {
-					all = append(all, *a.AliasName)
+					add(a.AliasName)
 				}
 			}
-		}
-		return all
+		})
 	},
-	"log group": func(t *testing.T, w *world, at place) (all []string) {
+	"log group": func(t *testing.T, w *world, at place) []string {
 		pages := cloudwatchlogs.NewDescribeLogGroupsPaginator(cloudwatchlogs.NewFromConfig(w.at(t, at)), &cloudwatchlogs.DescribeLogGroupsInput{})
-		for pages.HasMorePages() {
-			for _, g := range page(t, pages.NextPage).LogGroups {
-				all = append(all, *g.LogGroupName)
+		return listed(t, pages, func(p *cloudwatchlogs.DescribeLogGroupsOutput, add func(*string)) {
+			for _, g := range p.LogGroups {
+				add(g.LogGroupName)
 			}
-		}
-		return all
+		})
 	},
-	"parameter": func(t *testing.T, w *world, at place) (all []string) {
+	"parameter": func(t *testing.T, w *world, at place) []string {
 		pages := ssm.NewDescribeParametersPaginator(ssm.NewFromConfig(w.at(t, at)), &ssm.DescribeParametersInput{})
-		for pages.HasMorePages() {
-			for _, p := range page(t, pages.NextPage).Parameters {
-				all = append(all, *p.Name)
+		return listed(t, pages, func(p *ssm.DescribeParametersOutput, add func(*string)) {
+			for _, p := range p.Parameters {
+				add(p.Name)
 			}
-		}
-		return all
+		})
 	},
-	"Auto Scaling group": func(t *testing.T, w *world, at place) (all []string) {
+	"Auto Scaling group": func(t *testing.T, w *world, at place) []string {
 		pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(autoscaling.NewFromConfig(w.at(t, at)), &autoscaling.DescribeAutoScalingGroupsInput{})
-		for pages.HasMorePages() {
-			for _, g := range page(t, pages.NextPage).AutoScalingGroups {
-				all = append(all, *g.AutoScalingGroupName)
+		return listed(t, pages, func(p *autoscaling.DescribeAutoScalingGroupsOutput, add func(*string)) {
+			for _, g := range p.AutoScalingGroups {
+				add(g.AutoScalingGroupName)
 			}
-		}
-		return all
+		})
 	},
-	"launch template": func(t *testing.T, w *world, at place) (all []string) {
+	"launch template": func(t *testing.T, w *world, at place) []string {
 		// Moto's pages are of 15 unless asked, and say not that there are more.
 		pages := ec2.NewDescribeLaunchTemplatesPaginator(ec2.NewFromConfig(w.at(t, at)), &ec2.DescribeLaunchTemplatesInput{MaxResults: aws.Int32(200)})
-		for pages.HasMorePages() {
-			for _, l := range page(t, pages.NextPage).LaunchTemplates {
-				all = append(all, *l.LaunchTemplateName)
+		return listed(t, pages, func(p *ec2.DescribeLaunchTemplatesOutput, add func(*string)) {
+			for _, l := range p.LaunchTemplates {
+				add(l.LaunchTemplateName)
 			}
-		}
-		return all
+		})
 	},
-	"security group": func(t *testing.T, w *world, at place) (all []string) {
+	"security group": func(t *testing.T, w *world, at place) []string {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(ec2.NewFromConfig(w.at(t, at)), &ec2.DescribeSecurityGroupsInput{})
-		for pages.HasMorePages() {
-			for _, g := range page(t, pages.NextPage).SecurityGroups {
+		return listed(t, pages, func(p *ec2.DescribeSecurityGroupsOutput, add func(*string)) {
+			for _, g := range p.SecurityGroups {
 				if *g.GroupName != "default" { // EC2's own, which comes and goes with a VPC
-					all = append(all, *g.GroupName)
+					add(g.GroupName)
 				}
 			}
-		}
-		return all
+		})
 	},
-	"load balancer": func(t *testing.T, w *world, at place) (all []string) {
+	"load balancer": func(t *testing.T, w *world, at place) []string {
 		pages := elb.NewDescribeLoadBalancersPaginator(elb.NewFromConfig(w.at(t, at)), &elb.DescribeLoadBalancersInput{})
-		for pages.HasMorePages() {
-			for _, b := range page(t, pages.NextPage).LoadBalancers {
-				all = append(all, *b.LoadBalancerName)
+		return listed(t, pages, func(p *elb.DescribeLoadBalancersOutput, add func(*string)) {
+			for _, b := range p.LoadBalancers {
+				add(b.LoadBalancerName)
 			}
-		}
-		return all
+		})
 	},
-	"target group": func(t *testing.T, w *world, at place) (all []string) {
+	"target group": func(t *testing.T, w *world, at place) []string {
 		pages := elb.NewDescribeTargetGroupsPaginator(elb.NewFromConfig(w.at(t, at)), &elb.DescribeTargetGroupsInput{})
-		for pages.HasMorePages() {
-			for _, g := range page(t, pages.NextPage).TargetGroups {
-				all = append(all, *g.TargetGroupName)
+		return listed(t, pages, func(p *elb.DescribeTargetGroupsOutput, add func(*string)) {
+			for _, g := range p.TargetGroups {
+				add(g.TargetGroupName)
 			}
-		}
-		return all
+		})
 	},
-	"role": func(t *testing.T, w *world, at place) (all []string) {
+	"role": func(t *testing.T, w *world, at place) []string {
 		pages := iam.NewListRolesPaginator(iam.NewFromConfig(w.at(t, at)), &iam.ListRolesInput{})
-		for pages.HasMorePages() {
-			for _, r := range page(t, pages.NextPage).Roles {
-				all = append(all, *r.RoleName)
+		return listed(t, pages, func(p *iam.ListRolesOutput, add func(*string)) {
+			for _, r := range p.Roles {
+				add(r.RoleName)
 			}
-		}
-		return all
+		})
 	},
-	"instance profile": func(t *testing.T, w *world, at place) (all []string) {
+	"instance profile": func(t *testing.T, w *world, at place) []string {
 		pages := iam.NewListInstanceProfilesPaginator(iam.NewFromConfig(w.at(t, at)), &iam.ListInstanceProfilesInput{})
-		for pages.HasMorePages() {
-			for _, p := range page(t, pages.NextPage).InstanceProfiles {
-				all = append(all, *p.InstanceProfileName)
+		return listed(t, pages, func(p *iam.ListInstanceProfilesOutput, add func(*string)) {
+			for _, p := range p.InstanceProfiles {
+				add(p.InstanceProfileName)
 			}
-		}
-		return all
+		})
 	},
 	"zone": func(t *testing.T, w *world, at place) (all []string) {
 		for zone := range w.hosts(t, at) {
@@ -190,31 +179,14 @@ var listers = map[string]func(t *testing.T, w *world, at place) []string{
 		return all
 	},
 	"metric's alarm": func(t *testing.T, w *world, at place) []string { return w.alarms(t, at, "").metrics },
-	"dashboard": func(t *testing.T, w *world, at place) (all []string) {
-		var out struct {
-			DashboardEntries []struct{ DashboardName string }
-		}
-		w.aws.Ask(t, at.account, at.region, "monitoring", "1.0", "GraniteServiceVersion20100801.ListDashboards", nil, &out)
-		for _, d := range out.DashboardEntries {
-			all = append(all, d.DashboardName)
-		}
-		return all
+	"dashboard": func(t *testing.T, w *world, at place) []string {
+		return w.askedNames(t, at, "monitoring", "1.0", "GraniteServiceVersion20100801.ListDashboards", "DashboardEntries", "DashboardName")
 	},
-	"insight rule": func(t *testing.T, w *world, at place) (all []string) {
-		var out struct{ InsightRules []struct{ Name string } }
-		w.aws.Ask(t, at.account, at.region, "monitoring", "1.0", "GraniteServiceVersion20100801.DescribeInsightRules", nil, &out)
-		for _, r := range out.InsightRules {
-			all = append(all, r.Name)
-		}
-		return all
+	"insight rule": func(t *testing.T, w *world, at place) []string {
+		return w.askedNames(t, at, "monitoring", "1.0", "GraniteServiceVersion20100801.DescribeInsightRules", "InsightRules", "Name")
 	},
-	"rule": func(t *testing.T, w *world, at place) (all []string) {
-		var out struct{ Rules []struct{ Name string } }
-		w.aws.Ask(t, at.account, at.region, "events", "1.1", "AWSEvents.ListRules", nil, &out)
-		for _, r := range out.Rules {
-			all = append(all, r.Name)
-		}
-		return all
+	"rule": func(t *testing.T, w *world, at place) []string {
+		return w.askedNames(t, at, "events", "1.1", "AWSEvents.ListRules", "Rules", "Name")
 	},
 }
 
@@ -246,6 +218,36 @@ func (w *world) hosts(t *testing.T, at place) map[string]map[string]string {
 
 // at is the configuration of an SDK client that works in a place.
 func (w *world) at(t *testing.T, at place) aws.Config { return w.aws.Config(t, at.account, at.region) }
+
+// askedNames are the values of a member of all that an operation lists, of a service that is asked without its SDK.
+func (w *world) askedNames(t *testing.T, at place, service, version, operation, list, member string) (all []string) {
+	t.Helper()
+	var out map[string]json.RawMessage
+	w.aws.Ask(t, at.account, at.region, service, version, operation, nil, &out)
+	var items []map[string]any
+	if err := json.Unmarshal(out[list], &items); err != nil {
+		t.Fatalf("%s: %v", operation, err)
+	}
+	for _, item := range items {
+		all = append(all, item[member].(string))
+	}
+	return all
+}
+
+// paginator is one of an SDK's.
+type paginator[Out, Option any] interface {
+	HasMorePages() bool
+	NextPage(context.Context, ...Option) (*Out, error)
+}
+
+// listed are the names that add is told of, page by page.
+func listed[Out, Option any](t *testing.T, pages paginator[Out, Option], tell func(p *Out, add func(*string))) (all []string) {
+	t.Helper()
+	for pages.HasMorePages() {
+		tell(page(t, pages.NextPage), func(name *string) { all = append(all, *name) })
+	}
+	return all
+}
 
 // page is the next of an SDK's pages.
 func page[Out, Option any](t *testing.T, next func(context.Context, ...Option) (*Out, error)) *Out {

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"cellwall.dev/cellwall/internal/fleet"
 )
 
 // networks is what an account's region has of networks, but for those that every region has by default.
@@ -94,7 +96,7 @@ func (w *world) networks(t *testing.T, at place) networks {
 func (w *world) network(t *testing.T, name string) {
 	cell := w.cell(t, name)
 	found := w.networks(t, place{cell.Account, cell.Region})
-	out, err := ssm.NewFromConfig(w.in(t, name)).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(w.names.Cell(name).Param("core/vpc"))})
+	out, err := ssm.NewFromConfig(w.in(t, name)).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(w.of(name).Param("core/vpc"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +109,65 @@ func (w *world) network(t *testing.T, name string) {
 	if want := len(cell.Shards.IDs()) * w.fleet.Shard.HTTP.Min; found.running != want {
 		t.Errorf("%d instances run, want %d", found.running, want)
 	}
-	if found.endpoints == 0 || len(found.ways) > 0 {
+	if cell.Egress == fleet.EgressNAT {
+		w.gateways(t, cell, found)
+	} else if found.endpoints == 0 || len(found.ways) > 0 {
 		t.Errorf("%d endpoints, and ways out %v; want endpoints and no way out", found.endpoints, found.ways)
+	}
+}
+
+// gateways follows the ways out of a network with NAT gateways: in each zone the private subnet leads to that zone's own,
+// which stands in a public subnet with an address of its own, and that to the one internet gateway.
+func (w *world) gateways(t *testing.T, cell fleet.Cell, found networks) {
+	t.Helper()
+	if want := 2*len(cell.Zones) + 1; len(found.ways) != want { // a gateway and an address for each zone
+		t.Errorf("ways out %v, want %d", found.ways, want)
+	}
+	client := ec2.NewFromConfig(w.aws.Config(t, cell.Account, cell.Region))
+	subnets, err := client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone := map[string]string{} // of a subnet
+	for _, s := range subnets.Subnets {
+		zone[*s.SubnetId] = *s.AvailabilityZone
+	}
+	nats, err := client.DescribeNatGateways(t.Context(), &ec2.DescribeNatGatewaysInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]string{} // the subnet of a NAT gateway
+	for _, n := range nats.NatGateways {
+		at[*n.NatGatewayId] = *n.SubnetId
+	}
+	tables, err := client.DescribeRouteTables(t.Context(), &ec2.DescribeRouteTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{} // a subnet's way
+	for _, table := range tables.RouteTables {
+		for _, r := range table.Routes {
+			for _, a := range table.Associations {
+				if aws.ToString(r.DestinationCidrBlock) == "0.0.0.0/0" && a.SubnetId != nil {
+					out[*a.SubnetId] = aws.ToString(r.NatGatewayId) + aws.ToString(r.GatewayId)
+				}
+			}
+		}
+	}
+	private := map[string]bool{}
+	for subnet, way := range out {
+		nat, through := at[way]
+		switch {
+		case through && (zone[nat] != zone[subnet] || !strings.HasPrefix(out[nat], "igw-")):
+			t.Errorf("subnet %s of %s leads to %s in %s, and from there to %s", subnet, zone[subnet], way, zone[nat], out[nat])
+		case through:
+			private[zone[subnet]] = true
+		case !strings.HasPrefix(way, "igw-"):
+			t.Errorf("subnet %s leads to %q", subnet, way)
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(private)), cell.ZoneNames(); !slices.Equal(got, want) {
+		t.Errorf("private subnets lead out in %v, want %v", got, want)
 	}
 }
 
@@ -130,7 +189,7 @@ func (w *world) schedule(t *testing.T, name string) {
 	}
 	w.aws.Ask(t, cell.Account, cell.Region, "events", "1.1", "AWSEvents.ListRules", nil, &out)
 	for _, r := range out.Rules {
-		if r.Name != w.names.Cell(name).KeeperSchedule() {
+		if r.Name != w.of(name).KeeperSchedule() {
 			continue
 		}
 		minutes := int(w.fleet.Keeper.Every.Minutes())

@@ -89,7 +89,7 @@ func (w *world) standing(t *testing.T) {
 
 // core reads back what the shards of a cell share.
 func (w *world) core(t *testing.T, name string) {
-	cell, config := w.names.Cell(name), w.in(t, name)
+	cell, config := w.of(name), w.in(t, name)
 	t.Run("placement key", func(t *testing.T) {
 		out, err := secretsmanager.NewFromConfig(config).GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: aws.String(cell.PlacementKey())})
 		if err != nil {
@@ -99,8 +99,9 @@ func (w *world) core(t *testing.T, name string) {
 		if err := json.Unmarshal([]byte(*out.SecretString), &versions); err != nil {
 			t.Fatalf("the secret is no JSON object: %v", err)
 		}
-		if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(versions["1"]) || len(versions) != 1 {
-			t.Error("the secret does not hold one key of 64 hexadecimal digits under version 1")
+		first := cell.KeyVersion(1)
+		if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(versions[first]) || len(versions) != 1 {
+			t.Errorf("the secret does not hold one key of 64 hexadecimal digits under version %s", first)
 		}
 	})
 	t.Run("router", func(t *testing.T) {
@@ -121,13 +122,13 @@ func (w *world) core(t *testing.T, name string) {
 
 // shard reads back one shard's own resources: exactly one of each.
 func (w *world) shard(t *testing.T, cell, id string) {
-	shard, config, of := w.names.Cell(cell).Shard(id), w.in(t, cell), w.cell(t, cell)
+	shard, config, of := w.of(cell).Shard(id), w.in(t, cell), w.cell(t, cell)
 	t.Run("slice", func(t *testing.T) {
 		w.function(t, config, shard.Worker(), w.fleet.Shard.Lambda.ReservedConcurrency, w.fleet.Shard.Lambda.Memory, w.version(shard))
 	})
 	t.Run("queue", func(t *testing.T) { w.queue(t, config, shard) })
-	t.Run("target group", func(t *testing.T) { w.targetGroup(t, place{of.Account, of.Region}, shard) })
-	t.Run("Auto Scaling group", func(t *testing.T) { w.group(t, of, shard) })
+	t.Run("target group", func(t *testing.T) { w.targetGroup(t, place{of.Account, of.Region}, w.of(cell), shard, id) })
+	t.Run("Auto Scaling group", func(t *testing.T) { w.group(t, of, shard, id) })
 	t.Run("alarms", func(t *testing.T) { w.shardAlarms(t, place{of.Account, of.Region}, shard) })
 	t.Run("table", func(t *testing.T) {
 		if got := keys(w.table(t, config, shard.Table())); got != "pk HASH, sk RANGE" {
@@ -229,11 +230,12 @@ func attributesOf(t *testing.T, config aws.Config, queue string) map[string]stri
 	return out.Attributes
 }
 
-// targetGroup follows a shard's traffic backwards: its balancer's listener forwards to its target group
-// alone, and the balancer's name in the cell's zone is an alias for it.
-func (w *world) targetGroup(t *testing.T, at place, shard names.Shard) {
+// targetGroup follows a shard's traffic backwards: its balancer forwards to its target group alone, for every request or
+// for those that name the shard, and its name in the cell's zone is an alias for the balancer.
+func (w *world) targetGroup(t *testing.T, at place, cell names.Cell, shard names.Shard, id string) {
 	client := elb.NewFromConfig(w.at(t, at))
-	groups, err := client.DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, names.OwnBalancer)}})
+	name, word := w.balancer(cell, shard)
+	groups, err := client.DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, word)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +243,7 @@ func (w *world) targetGroup(t *testing.T, at place, shard names.Shard) {
 	if port := strconv.Itoa(int(*group.Port)); port != strconv.Itoa(w.fleet.Shard.HTTP.Port) || *group.HealthCheckPath != w.fleet.Shard.HTTP.HealthPath {
 		t.Errorf("target group on port %s with health path %s", port, *group.HealthCheckPath)
 	}
-	balancers, err := client.DescribeLoadBalancers(t.Context(), &elb.DescribeLoadBalancersInput{Names: []string{shard.LoadBalancer()}})
+	balancers, err := client.DescribeLoadBalancers(t.Context(), &elb.DescribeLoadBalancersInput{Names: []string{name}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,14 +252,30 @@ func (w *world) targetGroup(t *testing.T, at place, shard names.Shard) {
 		t.Errorf("the balancer is %s", balancer.Scheme)
 	}
 	listeners, err := client.DescribeListeners(t.Context(), &elb.DescribeListenersInput{LoadBalancerArn: balancer.LoadBalancerArn})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(listeners.Listeners) != 1 {
+		t.Fatalf("%d listeners, %v", len(listeners.Listeners), err)
+	}
+	actions := listeners.Listeners[0].DefaultActions
+	if word != names.OwnBalancer {
+		if len(actions) != 1 || actions[0].FixedResponseConfig == nil || *actions[0].FixedResponseConfig.StatusCode != "421" {
+			t.Errorf("who names no shard is answered by %+v, want 421", actions)
+		}
+		rules, err := client.DescribeRules(t.Context(), &elb.DescribeRulesInput{ListenerArn: listeners.Listeners[0].ListenerArn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		actions = nil
+		for _, r := range rules.Rules {
+			for _, c := range r.Conditions {
+				if h := c.HttpHeaderConfig; h != nil && *h.HttpHeaderName == "Cellwall-Shard" && slices.Equal(h.Values, []string{id}) {
+					actions = append(actions, r.Actions...)
+				}
+			}
+		}
 	}
 	var targets []string
-	for _, l := range listeners.Listeners {
-		for _, a := range l.DefaultActions {
-			targets = append(targets, aws.ToString(a.TargetGroupArn))
-		}
+	for _, a := range actions {
+		targets = append(targets, aws.ToString(a.TargetGroupArn))
 	}
 	if want := []string{*group.TargetGroupArn}; !slices.Equal(targets, want) {
 		t.Errorf("the balancer forwards to %v, want %v", targets, want)
@@ -268,7 +286,7 @@ func (w *world) targetGroup(t *testing.T, at place, shard names.Shard) {
 	}
 }
 
-func (w *world) group(t *testing.T, cell fleet.Cell, shard names.Shard) {
+func (w *world) group(t *testing.T, cell fleet.Cell, shard names.Shard, id string) {
 	config := w.aws.Config(t, cell.Account, cell.Region)
 	out, err := autoscaling.NewFromConfig(config).DescribeAutoScalingGroups(t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{
 		AutoScalingGroupNames: []string{shard.Group()}})
@@ -290,14 +308,20 @@ func (w *world) group(t *testing.T, cell fleet.Cell, shard names.Shard) {
 	if n := len(policies.ScalingPolicies); n != 1 || aws.ToFloat64(policies.ScalingPolicies[0].TargetTrackingConfiguration.TargetValue) != 60 {
 		t.Errorf("%d scaling policies: %+v", n, policies.ScalingPolicies)
 	}
-	if zones := slices.Sorted(slices.Values(group.AvailabilityZones)); !slices.Equal(zones, cell.ZoneNames()) {
-		t.Errorf("instances start in %v, want %v", zones, cell.ZoneNames())
+	want := cell.ZoneNames()
+	if w.fleet.Shard.Zones == fleet.ZonesOne {
+		at := slices.IndexFunc(cell.Shards, func(s fleet.ShardSpec) bool { return s.ID == id })
+		want = []string{cell.ZoneName(cell.Shards[at].Zone)}
+	}
+	if zones := slices.Sorted(slices.Values(group.AvailabilityZones)); !slices.Equal(zones, want) {
+		t.Errorf("instances start in %v, want %v", zones, want)
 	}
 	if group.LaunchTemplate == nil {
 		t.Fatal("the group has no launch template")
 	}
 	w.template(t, cell, *group.LaunchTemplate)
-	groups, err := elb.NewFromConfig(config).DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, names.OwnBalancer)}})
+	_, word := w.balancer(w.of(cell.Name), shard)
+	groups, err := elb.NewFromConfig(config).DescribeTargetGroups(t.Context(), &elb.DescribeTargetGroupsInput{Names: []string{shard.TargetGroup(w.fleet.Shard.HTTP.Port, word)}})
 	if err != nil {
 		t.Fatal(err)
 	}

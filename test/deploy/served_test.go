@@ -20,51 +20,69 @@ import (
 	"cellwall.dev/cellwall/internal/handler/handlertest"
 )
 
-// otherCellsServe opens the cells of the other account, signs tenants up, and has them served: by the front door of
-// the home region, and by the cell's own router.
+// otherCellsServe opens the cells of the other account, signs tenants up, and has them served.
 func (w *world) otherCellsServe(t *testing.T) {
 	r := w.residence(t)
 	for _, cell := range []string{staying, leaving} {
 		w.open(t, r, cell)
-		// Routers take the issuer's keys from the snapshot. The emulator's CloudWatch fails two of the keeper's parts.
-		if _, _, err := invoke(t.Context(), w.in(t, cell), w.names.Cell(cell).Keeper()+":"+names.Alias, []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		w.remember(t, cell)
 	}
 	for n := range 8 {
-		tenant := directory.SignUp{Tenant: fmt.Sprintf("customer-%d", n), Load: 1000}
-		if _, err := r.SignUp(t.Context(), tenant, change("sign up "+tenant.Tenant)); err != nil {
-			t.Fatal(err)
-		}
+		w.signUpCustomer(t, r, fmt.Sprintf("customer-%d", n))
 	}
-	door := w.names.FrontDoor() + ":" + names.Alias
 	for _, cell := range []string{staying, leaving} {
 		tenants := w.tenantsOf(t, r, cell)
 		if len(tenants) == 0 {
 			t.Errorf("no tenant came to %s", cell)
 		}
 		for _, tenant := range tenants {
-			claims := map[string]string{w.fleet.Auth.Claim: tenant}
-			signed := w.issuer.bearer(t, w.issuer.key, w.fleet.Auth.Audience, claims)
-			before := w.slicesOf(t, cell)
-			if a := w.ask(t, door, event(t, "PUT", "/orders/here", cell, signed, claims)); a.Status/100 != 2 {
-				t.Fatalf("%s: PUT is answered %d: %s", tenant, a.Status, a.Body)
-			}
-			a, err := try(t.Context(), w.in(t, cell), w.names.Cell(cell).RouterAlias(), event(t, "GET", "/orders/here", "", handlertest.Bearer(text(t, claims)), claims))
-			if err != nil || a.Status != http.StatusOK || a.text() != cell {
-				t.Errorf("%s: GET is answered %d, %v: %s", tenant, a.Status, err, a.Body)
-			}
-			subset, calls := w.subset(t, r, tenant), 0
-			for shard, n := range w.slicesOf(t, cell) {
-				if n -= before[shard]; n > 0 && !slices.Contains(subset, shard) {
-					t.Errorf("%s: shard %s was called, which is not in the subset %v", tenant, shard, subset)
-				}
-				calls += n
-			}
-			if calls != 2 {
-				t.Errorf("%s: slices of %s were called %d times for two requests", tenant, cell, calls)
-			}
+			w.isServed(t, r, cell, tenant)
 		}
+	}
+}
+
+// remember has a cell's keeper write its snapshot, of which routers take the issuer's keys. The emulator's CloudWatch
+// fails two of the keeper's parts.
+func (w *world) remember(t *testing.T, cell string) {
+	t.Helper()
+	if _, _, err := invoke(t.Context(), w.in(t, cell), w.of(cell).Keeper()+":"+names.Alias, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signUpCustomer adds a tenant to the cell that has the most headroom.
+func (w *world) signUpCustomer(t *testing.T, r *directory.Residence, tenant string) {
+	t.Helper()
+	if _, err := r.SignUp(t.Context(), directory.SignUp{Tenant: tenant, Load: 1000}, change("sign up "+tenant)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isServed has a tenant write through the front door of each region, and read what it wrote last from its cell's own
+// router. Slices of its subset are called, and once for each request.
+func (w *world) isServed(t *testing.T, r *directory.Residence, cell, tenant string) {
+	t.Helper()
+	claims := map[string]string{w.fleet.Auth.Claim: tenant}
+	signed := w.issuer.bearer(t, w.issuer.key, w.fleet.Auth.Audience, claims)
+	before := w.slicesOf(t, cell)
+	for _, region := range w.doors {
+		if a := w.knock(t, region, event(t, "PUT", "/orders/here", cell+" by "+region, signed, claims)); a.Status/100 != 2 {
+			t.Fatalf("%s, %s: PUT is answered %d: %s", region, tenant, a.Status, a.Body)
+		}
+	}
+	a, err := try(t.Context(), w.in(t, cell), w.of(cell).RouterAlias(), event(t, "GET", "/orders/here", "", handlertest.Bearer(text(t, claims)), claims))
+	if last := w.doors[len(w.doors)-1]; err != nil || a.Status != http.StatusOK || a.text() != cell+" by "+last {
+		t.Errorf("%s: GET is answered %d, %v: %s", tenant, a.Status, err, a.Body)
+	}
+	subset, calls := w.subset(t, r, tenant), 0
+	for shard, n := range w.slicesOf(t, cell) {
+		if n -= before[shard]; n > 0 && !slices.Contains(subset, shard) {
+			t.Errorf("%s: shard %s was called, which is not in the subset %v", tenant, shard, subset)
+		}
+		calls += n
+	}
+	if want := len(w.doors) + 1; calls != want {
+		t.Errorf("%s: slices of %s were called %d times for %d requests", tenant, cell, calls, want)
 	}
 }
 
@@ -81,7 +99,7 @@ func (w *world) serve(t *testing.T, tenants map[string][]string) (end func(*test
 		if len(tenants) == 0 {
 			t.Fatalf("nobody is in %s", cell)
 		}
-		config, router := w.in(t, cell), w.names.Cell(cell).RouterAlias()
+		config, router := w.in(t, cell), w.of(cell).RouterAlias()
 		ask := func(method, path, body, tenant string) (answer, error) {
 			claims := map[string]string{w.fleet.Auth.Claim: tenant}
 			return try(ctx, config, router, event(t, method, path, body, handlertest.Bearer(text(t, claims)), claims))

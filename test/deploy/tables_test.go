@@ -66,7 +66,7 @@ func (w *world) residence(t *testing.T) *directory.Residence {
 		return dynamodb.NewFromConfig(w.aws.Config(t, account, region))
 	})
 	keys := func(ctx context.Context, cell, version string) ([]byte, error) {
-		return secretkey.Read(ctx, secretsmanager.NewFromConfig(w.in(t, cell)), w.names.Cell(cell).PlacementKey(), version)
+		return secretkey.Read(ctx, secretsmanager.NewFromConfig(w.in(t, cell)), w.of(cell).PlacementKey(), version)
 	}
 	return directory.NewResidence(d, dynamohold.New(find), keys)
 }

@@ -40,7 +40,7 @@ func (w *world) request(t *testing.T, method, path, body string, claims map[stri
 		}
 		token = handlertest.Bearer(string(text))
 	}
-	return w.ask(t, w.names.Cell(canary).RouterAlias(), event(t, method, path, body, token, claims))
+	return w.ask(t, w.of(canary).RouterAlias(), event(t, method, path, body, token, claims))
 }
 
 // event is one of an HTTP API.
@@ -116,7 +116,7 @@ func (w *world) traffic(t *testing.T) {
 	r := w.residence(t)
 	w.open(t, r, canary)
 	w.signUp(t, r, tenant)
-	store, err := itemdynamo.New(dynamodb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), itemdynamo.Tables{State: w.names.Cell(canary).Store(), Shard: "any"})
+	store, err := itemdynamo.New(dynamodb.NewFromConfig(w.aws.Config(t, homeAccount, homeRegion)), itemdynamo.Tables{State: w.of(canary).Store(), Shard: "any"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func (w *world) traffic(t *testing.T) {
 			return err == nil && found && string(body) == "pack"
 		})
 		for _, id := range w.cell(t, canary).Shards.IDs() {
-			if n := w.attributes(t, w.names.Cell(canary).Shard(id).DeadLetters())["ApproximateNumberOfMessages"]; n != "0" {
+			if n := w.attributes(t, w.of(canary).Shard(id).DeadLetters())["ApproximateNumberOfMessages"]; n != "0" {
 				t.Errorf("shard %s has %s dead letters", id, n)
 			}
 		}
@@ -197,7 +197,7 @@ func (w *world) slicesOf(t *testing.T, cell string) map[string]int {
 	all := w.aws.Invocations(t)
 	for _, id := range w.cell(t, cell).Shards.IDs() {
 		for arn, n := range all {
-			if strings.HasSuffix(arn, ":function:"+w.names.Cell(cell).Shard(id).Worker()) {
+			if strings.HasSuffix(arn, ":function:"+w.of(cell).Shard(id).Worker()) {
 				calls[id] = n
 			}
 		}

@@ -51,6 +51,7 @@ type world struct {
 	cells []string              // those that stand
 	doors []string              // the regions whose front door stands
 	left  map[string]fleet.Cell // those that were destroyed, as they were
+	moved string                // a tenant that had left data in one
 
 	releases int            // of the slices' code, that were deployed
 	since    map[string]int // how many there had been before a shard, by stack; none where it is not named
@@ -63,8 +64,9 @@ type release struct {
 	fleet *fleet.Fleet
 }
 
-// newWorld builds everything that a deployment needs and starts the emulator.
-func newWorld(t *testing.T) *world {
+// newWorld builds everything that a deployment of a fleet needs and starts the emulator. The fleet is one's description,
+// or that of the sample where there is none.
+func newWorld(t *testing.T, yaml string) *world {
 	t.Helper()
 	root, err := awsemu.Root()
 	if err != nil {
@@ -86,29 +88,38 @@ func newWorld(t *testing.T) *world {
 	w.run(t, root, os.Environ(), "go", "build", "-o", w.app, "./cdk")
 	dist := filepath.Join(bin, "dist")
 	w.run(t, root, append(os.Environ(), "DIST="+dist, "ARCH="+runtime.GOARCH), "scripts/build-dist.sh")
-	w.release = w.describe(t, dist, func(yaml string) string { return yaml })
+	if yaml == "" {
+		yaml = w.sample(t)
+	}
+	w.release = w.describe(t, dist, yaml)
 	w.names = w.fleet.Names()
 	w.environ = append(w.aws.Environ(t, homeAccount, homeRegion),
 		"CI=true", "HOME="+t.TempDir(), "CDK_DISABLE_CLI_TELEMETRY=true", "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION=1", "NODE_NO_WARNINGS=1")
 	return w
 }
 
-// describe makes a release: an edited copy of the project's fleet.yaml, with the test's own issuer and with front
-// doors, beside the functions of dist.
-func (w *world) describe(t *testing.T, dist string, edit func(string) string) *release {
+// sample is the project's fleet.yaml, with front doors.
+func (w *world) sample(t *testing.T) string {
 	t.Helper()
-	r := &release{dir: t.TempDir(), dist: dist}
 	yaml, err := os.ReadFile(filepath.Join(w.root, "fleet.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const login = "https://login.example.com/"
-	if !strings.Contains(string(yaml), "issuer: "+login+",") {
-		t.Fatalf("the sample fleet's issuer is not %s any more: write it otherwise", login)
-	}
-	text := strings.Replace(string(yaml), login, w.issuer.URL, 1) + "frontDoor: {}\n"
+	text := string(yaml) + "frontDoor: {}\n"
 	if !*whole {
 		text = strings.ReplaceAll(text, "shards: 16", "shards: 6")
+	}
+	return text
+}
+
+// describe makes a release: a fleet with the test's own issuer, beside the functions of dist.
+func (w *world) describe(t *testing.T, dist, yaml string) *release {
+	t.Helper()
+	r := &release{dir: t.TempDir(), dist: dist}
+	const login = "https://login.example.com/"
+	text := strings.Replace(yaml, "issuer: "+login+",", "issuer: "+w.issuer.URL+",", 1)
+	if !strings.Contains(text, "issuer: "+w.issuer.URL+",") {
+		t.Fatalf("the fleet's issuer is not %s: write it otherwise", login)
 	}
 	path := filepath.Join(r.dir, "fleet.yaml")
 	settings, err := os.ReadFile(filepath.Join(w.root, "cdk.json"))
@@ -116,7 +127,7 @@ func (w *world) describe(t *testing.T, dist string, edit func(string) string) *r
 		err = os.WriteFile(filepath.Join(r.dir, "cdk.json"), settings, 0o666)
 	}
 	if err == nil {
-		err = os.WriteFile(path, []byte(edit(text)), 0o666)
+		err = os.WriteFile(path, []byte(text), 0o666)
 	}
 	if err == nil {
 		err = os.Symlink(dist, filepath.Join(r.dir, "dist"))
@@ -138,6 +149,15 @@ func (w *world) cell(t *testing.T, name string) fleet.Cell {
 		t.Fatalf("the fleet has no cell %s", name)
 	}
 	return c
+}
+
+// of are the names of a cell, in its generation.
+func (w *world) of(cell string) names.Cell {
+	c, ok := w.fleet.Cell(cell)
+	if !ok {
+		c = w.left[cell]
+	}
+	return w.fleet.NamesOf(c)
 }
 
 // in is the configuration of an SDK client that works where a cell is.
@@ -195,6 +215,9 @@ func (w *world) bootstrap(t *testing.T) {
 	}
 	for account, regions := range regions {
 		args := []string{"bootstrap"}
+		if qualifier := w.fleet.Deploy.Qualifier; qualifier != "" {
+			args = append(args, "--qualifier", qualifier)
+		}
 		for _, region := range regions {
 			args = append(args, "aws://"+account+"/"+region)
 		}
