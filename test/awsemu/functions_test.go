@@ -149,6 +149,32 @@ func TestReservedConcurrencyIsUpdated(t *testing.T) {
 	}
 }
 
+// TestVersionsAreNumberedOn changes a function and changes it back, each time with a version that replaces the last: three
+// versions have been published, the third is there, and the alias leads to it.
+func TestVersionsAreNumberedOn(t *testing.T) {
+	upload(t)
+	s := newStacks(t)
+	template := func(version, memory string) string {
+		return strings.Replace(strings.ReplaceAll(functionTemplate("versions", 5, `,"MemorySize":`+memory), `"Version":{`, `"`+version+`":{`), `["Version","Version"]`, `["`+version+`","Version"]`, 1)
+	}
+	if got := s.create(t, "versions", template("VersionA", "128")); got != "CREATE_COMPLETE" {
+		t.Fatalf("the stack is %s:\n%s", got, s.reasons(t, "versions"))
+	}
+	for _, next := range [][2]string{{"VersionB", "256"}, {"VersionA", "128"}} {
+		if got := s.update(t, "versions", template(next[0], next[1])); got != "UPDATE_COMPLETE" {
+			t.Fatalf("the stack is %s:\n%s", got, s.reasons(t, "versions"))
+		}
+	}
+	client := lambda.NewFromConfig(use(t).Config(t, account, region))
+	live, err := client.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: aws.String("versions"), Qualifier: aws.String("live")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *live.Version != "3" || *live.MemorySize != 128 {
+		t.Errorf("the alias leads to version %s with %d MB, want 3 with 128", *live.Version, *live.MemorySize)
+	}
+}
+
 func TestReservedConcurrencyThrottles(t *testing.T) {
 	const limit, callers = 2, 6
 	client := newFunction(t, "throttle", limit, `,"Environment":{"Variables":{"A":"b"}}`)

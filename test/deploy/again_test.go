@@ -26,7 +26,7 @@ func (w *world) fourth(t *testing.T, second, third *release) *release {
 // cellAgain stamps the cell that went once more, as docs/operating.md says: in its next generation, beside the data that
 // it left. A tenant that had been moved out of it comes back, another is new, and both are served.
 func (w *world) cellAgain(t *testing.T, fourth *release, old, assembly string) {
-	gone, r := w.left[leaving], w.residence(t)
+	gone := w.left[leaving]
 	key := w.secret(t, w.aws.Config(t, gone.Account, gone.Region), w.fleet.NamesOf(gone).PlacementKey())
 	said, before := w.foretold(t, fourth, old, assembly), w.look(t)
 	w.release = fourth
@@ -38,6 +38,7 @@ func (w *world) cellAgain(t *testing.T, fourth *release, old, assembly string) {
 		w.since[w.of(leaving).Shard(id).Stack()] = w.releases - 1 // its functions are new
 	}
 
+	r := w.residence(t)
 	version := w.newest(t, r, leaving)
 	w.operate(t, "topology", "publish", leaving)
 	w.operate(t, "topology", "retire", leaving, strconv.FormatUint(version, 10))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,12 +23,7 @@ func TestFleetDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	app := filepath.Join(t.TempDir(), "cdk-app")
-	build := exec.Command("go", "build", "-o", app, "./cdk")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	app := filepath.Join(built(t, root), "cdk-app")
 	for _, name := range []string{"node_modules", "dist"} {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Fatal(err, "\nhint: make test makes it")

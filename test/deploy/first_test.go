@@ -24,7 +24,10 @@ func (w *world) directoryInTwoSteps(t *testing.T, assembly, withReplicas string)
 		t.Errorf("the global stack is %q", got)
 	}
 	w.deploy(t, withReplicas, "global")
+	said, before := w.foretold(t, w.release, withReplicas, assembly), w.look(t)
 	w.deploy(t, assembly, "global")
+	global := strings.Join([]string{homeAccount, homeRegion, w.names.Stack()}, "/")
+	asForetold(t, fates{global: said[global]}, w.happened(t, before)) // the cells differ, too, and are not deployed
 }
 
 // firstDeploymentFails lets the first deployments of the core and of a shard fail at a late resource,

@@ -33,7 +33,7 @@ func (w *world) frontDoor(t *testing.T, assembly string) {
 	subset := w.subset(t, w.residence(t), "acme")
 	for shard, n := range w.slices(t) {
 		if n != before[shard] && !slices.Contains(subset, shard) {
-			t.Errorf("shard %s was called, which is not in the subset %v", shard, subset)
+			t.Errorf("shard %s was called %d times, which is not in the subset %v", shard, n-before[shard], subset)
 		}
 	}
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -63,8 +64,23 @@ func TestOtherShape(t *testing.T) {
 	})
 }
 
-// asked reads back the tags and the boundary of a role in each kind of stack.
+// asked reads back the tags of all stacks, and the boundary of all roles.
 func (w *world) asked(t *testing.T) {
+	stacks, err := cloudformation.NewFromConfig(w.in(t, other)).DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stacks.Stacks {
+		tags := map[string]string{}
+		for _, tag := range s.Tags {
+			tags[*tag.Key] = *tag.Value
+		}
+		for name, value := range w.fleet.Deploy.Tags {
+			if tags[name] != value && *s.StackName != "CDKToolkit" {
+				t.Errorf("stack %s has the tags %v", *s.StackName, tags)
+			}
+		}
+	}
 	client := iam.NewFromConfig(w.in(t, other))
 	pages := iam.NewListRolesPaginator(client, &iam.ListRolesInput{})
 	bounded := 0

@@ -135,9 +135,10 @@ class Urls:
 
     def _serve(self, url: _Url, environ: dict[str, Any]) -> Answer:
         backend = lambda_backends[url.account][url.region]
-        for action, condition in (("lambda:InvokeFunctionUrl", permissions.by_url("NONE")), ("lambda:InvokeFunction", permissions.INVOKED_BY_URL)):
-            if url.config["AuthType"] != "NONE" or not permissions.allows(backend, url.function, url.qualifier, action, condition):
-                return _message(HTTPStatus.FORBIDDEN)
+        needed = (("lambda:InvokeFunctionUrl", permissions.by_url("NONE")), ("lambda:InvokeFunction", permissions.INVOKED_BY_URL))
+        if url.config["AuthType"] != "NONE" or not all(
+                permissions.allows(backend, url.function, url.qualifier, action, condition) for action, condition in needed):
+            return _message(HTTPStatus.FORBIDDEN)
         try:
             answer, error = self._functions.run(backend.get_function(url.function, url.qualifier), _event(url, environ))
         except Throttled:
