@@ -71,15 +71,19 @@ func (w *world) wanted(t *testing.T) inventory {
 	}
 	cell := func(c fleet.Cell, keep func(string) bool) {
 		n := w.fleet.NamesOf(c)
-		add(c.Account, c.Region, keep, n.All()...)
+		own := n.All()
+		if w.fleet.Router.Ingress == fleet.IngressURL { // which writes no log of its own
+			own = slices.DeleteFunc(own, func(named names.Named) bool { return named.Name == n.AccessLog() })
+		}
+		add(c.Account, c.Region, keep, own...)
 		add(c.Account, c.Region, keep, names.Named{Space: "bucket", Name: n.SnapshotBucket(c.Account, c.Region)})
 		for _, id := range c.Shards.IDs() {
 			s := n.Shard(id)
 			balancer, word := w.balancer(n, s)
-			own := func(space string) bool {
+			bears := func(space string) bool {
 				return keep(space) && (space != "key alias" || w.fleet.Shard.Encryption == fleet.EncryptionOwn) && space != "load balancer"
 			}
-			add(c.Account, c.Region, own, s.All(c.Account, c.Region)...)
+			add(c.Account, c.Region, bears, s.All(c.Account, c.Region)...)
 			add(c.Account, c.Region, keep, names.Named{Space: "load balancer", Name: balancer},
 				names.Named{Space: "target group", Name: s.TargetGroup(w.fleet.Shard.HTTP.Port, word)})
 			for _, schedule := range w.fleet.Shard.Schedules {
