@@ -14,6 +14,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"cellwall.dev/cellwall/cdk/gate"
+	"cellwall.dev/cellwall/internal/audit"
+	load "cellwall.dev/cellwall/internal/audit/assembly"
 	"cellwall.dev/cellwall/internal/fleet"
 )
 
@@ -34,7 +36,7 @@ func holedApp() int {
 			return err
 		}
 		defer os.RemoveAll(scratch)
-		gate.Add(app, gateOptions(f))
+		gate.Add(app, gateOptions(f, ""))
 		in := Input{Fleet: f, Router: "dist/router", Keeper: "dist/keeper", Arch: ARM64}
 		newGlobal(app, f, nil)
 		plans, err := in.plan(scratch)
@@ -117,5 +119,26 @@ cells: [{name: eu-1, account: "111111111111", region: eu-west-1, zones: [a, b], 
 	}
 	if code, said := synth("cdk.out", "global"); code != 1 {
 		t.Errorf("the refused assembly passed with %d, and said:\n%s", code, said)
+	}
+}
+
+// TestGateTakesWhatTheFleetSays: a load balancer of several shards, which the fleet asks for, is no hole; without what
+// the fleet says it would be.
+func TestGateTakesWhatTheFleetSays(t *testing.T) {
+	for _, name := range []string{"shared", "grouped"} {
+		a, f := shape(t, name), sample(t, shapes[name])
+		in, err := load.Load(os.DirFS(filepath.Dir(a["global"].file)))
+		must(t, err)
+		holes := func(o audit.Options) (n int) {
+			for _, finding := range audit.Run(in, o).Findings {
+				if finding.Level >= audit.Error && finding.Suppressed == nil {
+					n++
+				}
+			}
+			return n
+		}
+		if told, plain := holes(gateOptions(f, "").Audit), holes(audit.Options{}); told != 0 || plain == 0 {
+			t.Errorf("%s: %d holes, and %d without what the fleet says", name, told, plain)
+		}
 	}
 }

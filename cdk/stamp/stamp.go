@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
@@ -81,7 +82,7 @@ func Run(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	gate.Add(app, gateOptions(f))
+	gate.Add(app, gateOptions(f, setting(app, contextCell, "")))
 	return Synthesise(app, Input{
 		Fleet:       f,
 		At:          at,
@@ -127,14 +128,31 @@ func build(app awscdk.App, in Input, scratch string) error {
 	return nil
 }
 
-// gateOptions are the limits that the fleet says its accounts have.
-func gateOptions(f *fleet.Fleet) gate.Options {
-	limits := map[string]int{}
+// gateOptions are the limits that the fleet says its accounts have, and what it says that shards share: a fleet that
+// asks for load balancers of several shards (shard.http.ingress) has taken it that these fail together. cell is the one
+// that is stamped, or "" for all.
+func gateOptions(f *fleet.Fleet, cell string) gate.Options {
+	o := audit.Options{Concurrency: map[string]int{}}
 	for id, account := range f.Accounts {
-		limits[id] = account.LambdaConcurrency
+		o.Concurrency[id] = account.LambdaConcurrency
 	}
-	return gate.Options{Audit: audit.Options{Concurrency: limits}}
+	for _, c := range f.Cells {
+		if cell != "" && cell != c.Name {
+			continue
+		}
+		shared := groupShards(f.Shard.HTTP, c.Shards)
+		for _, group := range shared.groups {
+			if shared.size[group] > 1 {
+				o.Waivers = append(o.Waivers, audit.Waiver{Rule: "SD001", Resource: f.NamesOf(c).GroupLoadBalancer(group),
+					Reason: "the fleet's shard.http.ingress says so", Expires: forever})
+			}
+		}
+	}
+	return gate.Options{Audit: o}
 }
+
+// forever is until somebody changes the fleet.
+var forever = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // setting is a string of the app's context.
 func setting(app awscdk.App, key, otherwise string) string {
