@@ -58,6 +58,10 @@ func (w *world) foretold(t *testing.T, next *release, old, assembly string) fate
 		stack := strings.Join([]string{s.Account, s.Region, s.Name}, "/")
 		all[stack] = map[string]fate{}
 		for _, r := range s.Resources {
+			if r.Was != "" { // one that comes for another is added, and the other removed
+				all[stack][r.Was] = fate{r.Type, changes.Removed}
+				r.Kind = changes.Added
+			}
 			all[stack][r.ID] = fate{r.Type, r.Kind}
 		}
 	}
@@ -124,25 +128,7 @@ func (w *world) happened(t *testing.T, since map[string]seen) fates {
 		}
 	}
 	maps.DeleteFunc(all, func(_ string, resources map[string]fate) bool { return len(resources) == 0 })
-	for _, resources := range all {
-		foldVersions(resources)
-	}
 	return all
-}
-
-// foldVersions makes one replacement of a function's version that went and the one that came for it, as fleet diff does: the
-// CDK names them alike, but for a digest.
-func foldVersions(f map[string]fate) {
-	digest := len("0123456789abcdef0123456789abcdef")
-	for came, new := range f {
-		for went, old := range f {
-			if new.Type == "AWS::Lambda::Version" && old.Type == new.Type && new.Kind == changes.Added && old.Kind == changes.Removed &&
-				came[:len(came)-digest] == went[:len(went)-digest] {
-				f[came] = fate{new.Type, changes.Replaced}
-				delete(f, went)
-			}
-		}
-	}
 }
 
 // tell adds what the events of a stack tell, but for the first ones.
