@@ -32,7 +32,8 @@ func (w *world) frontDoor(t *testing.T, assembly string) {
 	}
 	subset := w.subset(t, w.residence(t), "acme")
 	for shard, n := range w.slices(t) {
-		if n != before[shard] && !slices.Contains(subset, shard) {
+		// The cell's router may remember where the tenant was before it was migrated, until that shard has refused it once.
+		if n > before[shard]+1 && !slices.Contains(subset, shard) {
 			t.Errorf("shard %s was called %d times, which is not in the subset %v", shard, n-before[shard], subset)
 		}
 	}
