@@ -44,11 +44,12 @@ func (p *Proposal) fix(r *rule) string {
 	return strings.TrimPrefix(p.text(), "; ") + ": try that, or " + r.fix
 }
 
-// propose looks for a mapping for the stacks that belong nowhere.
+// propose looks for a mapping for the stacks that belong nowhere. A stack that says of which service it is, and of no
+// cell, is the whole service's, such as a front door in each region.
 func (g *graph) propose() *Proposal {
 	var nowhere []*Stack
 	for i := range g.stacks {
-		if g.places[i].nowhere() && !g.hasShard[i] {
+		if g.places[i].nowhere() && g.places[i].Service == "" && !g.hasShard[i] {
 			nowhere = append(nowhere, &g.stacks[i])
 		}
 	}

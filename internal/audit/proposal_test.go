@@ -83,3 +83,23 @@ func TestUnplacedStacks(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 }
+
+// TestServicesOwnStacks holds that like stacks which say of which service they are, and of no cell, are not taken for
+// shards that nothing places: a service has such as a front door in each region.
+func TestServicesOwnStacks(t *testing.T) {
+	for rule, tags := range map[string]object{"UN009": {}, "": {"cellwall:service": "orders"}} {
+		stacks := twoCells()
+		for _, n := range []string{"1", "2"} {
+			stacks["orders-door-"+n] = deployed{tags: tags, template: object{"Resources": object{"T": object{"Type": "AWS::DynamoDB::Table"}}}}
+		}
+		var got string
+		for _, f := range audit.Run(manifestOf(t, stacks), audit.Options{}).Findings {
+			if f.Rule == "UN009" {
+				got = f.Rule
+			}
+		}
+		if got != rule {
+			t.Errorf("with the tags %v: %q, want %q", tags, got, rule)
+		}
+	}
+}
