@@ -3,19 +3,18 @@
 // The CDK calls it once, when all templates of the app are written. A finding at or above the threshold fails the
 // synthesis, and with that the deployment.
 //
-// # What the CDK's command line makes of a report
+// # What the CDK makes of a report
 //
-// Three of its habits would let a hole through, were it not for one violation that the gate adds to every report
-// that fails: rule "gate", severity fatal, of no resource (aws-cdk 2.1148, aws-cdk-lib 2.277).
+// Some of its habits would let a hole through, were it not for one violation that the gate adds to every report that
+// fails: rule "gate", severity fatal, of one resource without a construct (aws-cdk 2.1148, aws-cdk-lib 2.277).
 //
-//   - It keeps the violations of the selected stacks alone, and takes a report of which none is left for a success.
-//     Plain cdk synth selects no stack of any Stage. A violation of no resource belongs to every selection.
+//   - The command line keeps the violations of the selected stacks alone, and takes a report of which none is left for
+//     a success. Plain cdk synth selects no stack of any Stage. What has no construct belongs to every selection.
 //   - A plugin that throws is a report without violations, and with that a success. The gate recovers from its own
 //     panics and reports them.
 //   - Once anything of a report is acknowledged, its success is computed anew, from the severities of what is left.
 //     Nothing fatal can be acknowledged.
-//
-// It prints no violation of no resource either, so the gate says on standard error what it found.
+//   - A violation of no resource at all is not printed; an app that no command line started even passes with it.
 //
 // The report lies in the cloud assembly, as validation-report.json, and cdk deploy --app cdk.out reads it there: what
 // the gate refused is not deployed from the folder either.
@@ -29,6 +28,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -111,7 +111,8 @@ func (p *plugin) Validate(c awscdk.IPolicyValidationContext) (report *awscdk.Pol
 		return p.failed(err)
 	}
 	if why := v.reasons(); why != "" {
-		fmt.Fprintf(p.opt.Stderr, "%shint: bin/cellwall audit %s shows every path; docs/audit.md says how to accept a finding\n", why, p.dir)
+		sum, _, _ := strings.Cut(why, ":")
+		fmt.Fprintf(p.opt.Stderr, "error: %s\nhint: bin/cellwall audit %s shows every path; docs/audit.md says how to accept a finding\n", sum, p.dir)
 	}
 	return v.report()
 }

@@ -109,8 +109,17 @@ func throws(t *testing.T, f func()) (failed bool) {
 // pluginReport is the gate's part of validation-report.json; empty where there is nothing to say.
 type pluginReport struct {
 	PluginName, Conclusion           string
-	Metadata                         map[string]string
 	Violations, SuppressedViolations []violation
+}
+
+// why is the description of the violation that fails the report.
+func (r pluginReport) why() string {
+	for _, v := range r.Violations {
+		if v.RuleName == Rule {
+			return v.Description
+		}
+	}
+	return ""
 }
 
 type violation struct {

@@ -39,8 +39,8 @@ func newVerdict(dir string, r audit.Report, failOn audit.Level) verdict {
 
 func (v verdict) fails(f audit.Finding) bool { return f.Suppressed == nil && f.Level >= v.failOn }
 
-// reasons are the findings that fail, as lines for a person, and why what was to suppress them did not; "" where none
-// fails.
+// reasons are the findings that fail, as lines for a person of which the first is the sum, and why what was to suppress
+// them did not; "" where none fails.
 func (v verdict) reasons() string {
 	var failing, about []audit.Finding
 	for _, f := range v.findings {
@@ -56,7 +56,7 @@ func (v verdict) reasons() string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "error: the audit refuses the stacks, %s at or above %s:\n", count(n, "finding"), v.failOn)
+	fmt.Fprintf(&b, "the audit refuses the stacks, %s at or above %s:\n", count(n, "finding"), v.failOn)
 	for _, f := range slices.Concat(failing[:min(n, shown)], about[:min(len(about), shown)]) {
 		fmt.Fprintf(&b, "  %s %s: %s\n", f.Level, f.Rule, f.Message)
 		if at := where(f.Resource); at != "" {
@@ -69,7 +69,7 @@ func (v verdict) reasons() string {
 	if n > shown {
 		fmt.Fprintf(&b, "  and %d more\n", n-shown)
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // where is a resource as the author of the stacks knows it, "" for none.
@@ -87,32 +87,27 @@ func count(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// report is what the CDK is told.
+// report is what the CDK is told: of what fails, and of what is acknowledged, which it lists as suppressed. It knows no
+// waivers, and what is below the threshold it would say again at every synthesis: cellwall audit has those.
 func (v verdict) report() *awscdk.PolicyValidationPluginReport {
 	violations := []*awscdk.PolicyViolation{}
-	waived := 0
 	for _, f := range v.findings {
-		if f.Suppressed != nil && f.Suppressed.Kind != audit.ByAcknowledgement {
-			waived++ // the CDK knows acknowledgements alone
-			continue
+		if v.fails(f) || f.Suppressed != nil && f.Suppressed.Kind == audit.ByAcknowledgement {
+			violations = append(violations, v.violation(f))
 		}
-		violations = append(violations, v.violation(f))
 	}
 	why := v.reasons()
 	if why != "" {
 		violations = append(violations, refusal(why))
 	}
-	report := &awscdk.PolicyValidationPluginReport{Success: yes(why == ""), PluginVersion: str(version), Violations: &violations}
-	if waived > 0 {
-		report.Metadata = &map[string]*string{"waived": str(count(waived, "finding"))}
-	}
-	return report
+	return &awscdk.PolicyValidationPluginReport{Success: yes(why == ""), PluginVersion: str(version), Violations: &violations}
 }
 
-// refusal is the violation of no resource that fails every selection of stacks, whatever was acknowledged.
+// refusal is the violation that fails every selection of stacks, whatever was acknowledged. Its resource is of no
+// construct, and with that of every selection; without one, the CDK would leave it out of what it prints.
 func refusal(why string) *awscdk.PolicyViolation {
 	return &awscdk.PolicyViolation{RuleName: str(Rule), Description: str(why), Severity: str("fatal"),
-		ViolatingResources: &[]*awscdk.PolicyViolatingResource{}}
+		ViolatingResources: &[]*awscdk.PolicyViolatingResource{{Locations: &[]*string{}}}}
 }
 
 // violation names the shared resource alone: the command line says the whole once for each resource that it is given.
@@ -128,7 +123,7 @@ func (v verdict) violation(f audit.Finding) *awscdk.PolicyViolation {
 		}
 		meta["shards"] = str(strings.Join(shards, " "))
 	}
-	out := &awscdk.PolicyViolation{RuleName: str(f.Rule), Description: str(f.Message), Severity: str(v.severity(f)),
+	out := &awscdk.PolicyViolation{RuleName: str(f.Rule), Description: str(f.Message), Severity: str(severity(f)),
 		RuleMetadata: &meta, ViolatingResources: &[]*awscdk.PolicyViolatingResource{v.place(f.Resource)}}
 	if f.Fix != "" {
 		out.Fix = str(f.Fix)
@@ -136,19 +131,13 @@ func (v verdict) violation(f audit.Finding) *awscdk.PolicyViolation {
 	return out
 }
 
-// severity is the CDK's word for a finding. It computes success anew from these once something is acknowledged, so
-// error and fatal are kept for what fails. Acknowledged findings are never fatal for it, or they would stay.
-func (v verdict) severity(f audit.Finding) string {
-	switch {
-	case f.Suppressed != nil:
-		return audit.Error.String()
-	case v.fails(f):
-		return max(f.Level, audit.Error).String()
-	case f.Level == audit.Review:
+// severity is the CDK's word for a finding. It computes success anew from these once something is acknowledged. What
+// is acknowledged in a template's own metadata, which the CDK does not look at, must then not count.
+func severity(f audit.Finding) string {
+	if f.Suppressed != nil {
 		return audit.Info.String()
-	default:
-		return audit.Warning.String()
 	}
+	return max(f.Level, audit.Error).String()
 }
 
 // place is a finding's resource. One of nothing would be dropped as soon as its rule is acknowledged anywhere; one

@@ -36,7 +36,11 @@ func holedApp() int {
 			return err
 		}
 		defer os.RemoveAll(scratch)
-		gate.Add(app, gateOptions(f, ""))
+		o, err := gateOptions(f, "")
+		if err != nil {
+			return err
+		}
+		gate.Add(app, o)
 		in := Input{Fleet: f, Router: "dist/router", Keeper: "dist/keeper", Arch: ARM64}
 		newGlobal(app, f, nil)
 		plans, err := in.plan(scratch)
@@ -110,15 +114,37 @@ cells: [{name: eu-1, account: "111111111111", region: eu-west-1, zones: [a, b], 
 		if code != 1 {
 			t.Errorf("cdk synth %v ended with %d, want 1", selection, code)
 		}
-		for _, want := range []string{"error: the audit refuses the stacks, 1 finding at or above error:\n",
+		for _, want := range []string{"error: the audit refuses the stacks, 1 finding at or above error\n",
 			`  error SD002: 2 of 2 shards of cell eu-1 depend on table "orders-eu-1-core-hole"` + "\n", "    at  eu-1/core/Hole\n"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("cdk synth %v said nothing of %q:\n%s", selection, want, said)
 			}
 		}
 	}
-	if code, said := synth("cdk.out", "global"); code != 1 {
+	if code, said := synth("cdk.out", "global"); code != 1 || !strings.Contains(said, "SD002") {
 		t.Errorf("the refused assembly passed with %d, and said:\n%s", code, said)
+	}
+	file := filepath.Join(dir, "fleet.yaml")
+	write(t, file, read(t, file)+"audit: {waivers: accepted.yaml}\n", 0o644)
+	write(t, filepath.Join(dir, "accepted.yaml"), `waivers: [{rule: SD002, resource: "eu-1/core/Hole", reason: "a test", expires: 2999-12-31}]`, 0o644)
+	if code, said := synth(holed, "**"); code != 0 || strings.Contains(said, "SD002") {
+		t.Errorf("a hole that the fleet accepts ended with %d, and said:\n%s", code, said)
+	}
+}
+
+// TestGateOptions: a waivers file that cannot be read stops the synthesis by its name.
+func TestGateOptions(t *testing.T) {
+	f := sample(t, func(f *fleet.Fleet) { f.Audit.Waivers = "accepted.yaml" })
+	for _, c := range []struct{ text, want string }{
+		{"", "accepted.yaml: no such file"},
+		{"waivers: [{rule: SD002}]", "accepted.yaml:1:"},
+	} {
+		if c.text != "" {
+			write(t, f.Path("accepted.yaml"), c.text, 0o644)
+		}
+		if _, err := gateOptions(f, ""); err == nil || !strings.HasPrefix(err.Error(), "the fleet's audit.waivers: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("the error is %v, want something with %q", err, c.want)
+		}
 	}
 }
 
@@ -137,7 +163,9 @@ func TestGateTakesWhatTheFleetSays(t *testing.T) {
 			}
 			return n
 		}
-		if told, plain := holes(gateOptions(f, "").Audit), holes(audit.Options{}); told != 0 || plain == 0 {
+		o, err := gateOptions(f, "")
+		must(t, err)
+		if told, plain := holes(o.Audit), holes(audit.Options{}); told != 0 || plain == 0 {
 			t.Errorf("%s: %d holes, and %d without what the fleet says", name, told, plain)
 		}
 	}

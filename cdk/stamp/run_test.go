@@ -164,6 +164,7 @@ func TestRefusals(t *testing.T) {
 		"no fleet":         {context: map[string]string{"fleet": "absent.yaml"}, want: []string{"absent.yaml"}},
 		"an unknown cell":  {context: map[string]string{"cell": "eu-9"}, want: []string{"-c cell=eu-9: the fleet has no such cell; write one of eu-canary, eu-1, us-1"}},
 		"unknown replicas": {context: map[string]string{"newReplicas": "us-east-1,mars-1"}, want: []string{"-c newReplicas=mars-1: the directory has no replica there; write one of directory.replicas: us-east-1"}},
+		"an unknown audit": {context: map[string]string{"audit": "no"}, want: []string{"-c audit=no: write on or off"}},
 		"an unknown arch":  {context: map[string]string{"arch": "mips"}, want: []string{"-c arch=mips: Lambda has no such architecture; write arm64 or x86_64"}},
 		"the other arch":   {context: map[string]string{"arch": "x86_64"}, want: []string{"dist/router/bootstrap is built for EM_AARCH64", "dist/keeper/bootstrap is built for EM_AARCH64", "dist/worker/bootstrap is built for EM_AARCH64"}},
 		"nothing is built": {

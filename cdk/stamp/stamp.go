@@ -22,12 +22,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 
 	"cellwall.dev/cellwall/cdk/gate"
-	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
@@ -40,6 +38,7 @@ const (
 	// contextNewReplicas are the regions, with commas between, in which this deployment creates a
 	// replica of the directory: their policies are left for the next.
 	contextNewReplicas = "newReplicas"
+	contextAudit       = "audit" // off leaves the audit out, for an assembly that is only to be looked at; default on
 )
 
 // Options are the surroundings of one synthesis. The zero value is what the CDK CLI expects.
@@ -82,7 +81,17 @@ func Run(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	gate.Add(app, gateOptions(f, setting(app, contextCell, "")))
+	switch how := setting(app, contextAudit, "on"); how {
+	case "on":
+		o, err := gateOptions(f, setting(app, contextCell, ""))
+		if err != nil {
+			return err
+		}
+		gate.Add(app, o)
+	case "off":
+	default:
+		return fmt.Errorf("-c audit=%s: write on or off", how)
+	}
 	return Synthesise(app, Input{
 		Fleet:       f,
 		At:          at,
@@ -127,32 +136,6 @@ func build(app awscdk.App, in Input, scratch string) error {
 	}
 	return nil
 }
-
-// gateOptions are the limits that the fleet says its accounts have, and what it says that shards share: a fleet that
-// asks for load balancers of several shards (shard.http.ingress) has taken it that these fail together. cell is the one
-// that is stamped, or "" for all.
-func gateOptions(f *fleet.Fleet, cell string) gate.Options {
-	o := audit.Options{Concurrency: map[string]int{}}
-	for id, account := range f.Accounts {
-		o.Concurrency[id] = account.LambdaConcurrency
-	}
-	for _, c := range f.Cells {
-		if cell != "" && cell != c.Name {
-			continue
-		}
-		shared := groupShards(f.Shard.HTTP, c.Shards)
-		for _, group := range shared.groups {
-			if shared.size[group] > 1 {
-				o.Waivers = append(o.Waivers, audit.Waiver{Rule: "SD001", Resource: f.NamesOf(c).GroupLoadBalancer(group),
-					Reason: "the fleet's shard.http.ingress says so", Expires: forever})
-			}
-		}
-	}
-	return gate.Options{Audit: o}
-}
-
-// forever is until somebody changes the fleet.
-var forever = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // setting is a string of the app's context.
 func setting(app awscdk.App, key, otherwise string) string {

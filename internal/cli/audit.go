@@ -93,7 +93,7 @@ func (a *app) auditParts() []auditPart {
 	}
 }
 
-// auditFleet takes the accounts' limits from the fleet file.
+// auditFleet takes the accounts' limits and the accepted findings from the fleet file.
 type auditFleet struct{ app *app }
 
 func (*auditFleet) register(*cobra.Command) {} // --fleet is every command's
@@ -103,12 +103,12 @@ func (p *auditFleet) apply(cmd *cobra.Command, _ *audit.Input, opt *audit.Option
 	if err != nil {
 		return err
 	}
-	opt.Concurrency, opt.Fleet, opt.PerTenant = o.Concurrency, o.Fleet, o.PerTenant
+	opt.Concurrency, opt.Fleet, opt.PerTenant, opt.Waivers = o.Concurrency, o.Fleet, o.PerTenant, o.Waivers
 	return nil
 }
 
-// auditOptions takes the accounts' limits from the fleet file. Only a file that was asked for must
-// exist: people audit assemblies that are not of this fleet.
+// auditOptions takes the accounts' limits and the accepted findings from the fleet file. Only a file that was
+// asked for must exist: people audit assemblies that are not of this fleet.
 func (a *app) auditOptions(asked bool) (audit.Options, error) {
 	if !asked {
 		if _, err := os.Stat(a.fleetFile); errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +119,19 @@ func (a *app) auditOptions(asked bool) (audit.Options, error) {
 	if err != nil {
 		return audit.Options{}, err
 	}
-	return audit.Options{Concurrency: concurrencyOf(f), Fleet: audit.FleetOf(f), PerTenant: map[string]int{"": f.Placement.PerTenant}}, nil
+	opt := audit.Options{Concurrency: concurrencyOf(f), Fleet: audit.FleetOf(f), PerTenant: map[string]int{"": f.Placement.PerTenant}}
+	if f.Audit.Waivers == "" {
+		return opt, nil
+	}
+	file := f.Path(f.Audit.Waivers)
+	data, err := readSmall(file)
+	if err != nil {
+		return opt, hint(usagef("the fleet's audit.waivers: %w", err), "docs/audit.md shows such a file")
+	}
+	if opt.Waivers, err = audit.ParseWaivers(file, data); err != nil {
+		return opt, hint(usagef("the fleet's audit.waivers: %w", err), "docs/audit.md shows such a file")
+	}
+	return opt, nil
 }
 
 // loadAssembly reads DIR and nothing outside of it, wherever its links and manifests point.

@@ -190,7 +190,7 @@ func TestFleetDiffSynthesises(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(string(asked)), "\n") {
-		want := "--context fleet=" + filepath.Join(here, []string{"old.yaml", "fleet.yaml"}[i]) + " --context arch=x86_64"
+		want := "--context fleet=" + filepath.Join(here, []string{"old.yaml", "fleet.yaml"}[i]) + " --context audit=off --context arch=x86_64"
 		if !strings.HasPrefix(line, "synth ** --quiet --output "+tmp) || !strings.HasSuffix(line, want) {
 			t.Errorf("the CDK was asked %q", line)
 		}

@@ -60,6 +60,8 @@ type Fleet struct {
 	Alerts *Alerts `yaml:"alerts,omitempty"`
 	// Deploy is what the accounts ask of every stack.
 	Deploy Deploy `yaml:"deploy,omitempty"`
+	// Audit is what the audit goes by, in cdk synth and cdk deploy as on its own.
+	Audit Audit `yaml:"audit,omitempty"`
 	// Cells are stamped in this order.
 	Cells []Cell `yaml:"cells" jsonschema:"minItems=1,maxItems=1000"`
 	// Rollout says in which waves a change travels.
@@ -328,6 +330,13 @@ type Deploy struct {
 	PermissionsBoundary string `yaml:"permissionsBoundary,omitempty" shape:"policy"`
 	// Tags are set on every resource beside cellwall's own.
 	Tags map[string]string `yaml:"tags,omitempty" keys:"tagKey" shape:"tagValue"`
+}
+
+// Audit is what the audit goes by.
+type Audit struct {
+	// Waivers is a file beside fleet.yaml: the findings that are accepted, each with a reason and until a day, as
+	// docs/audit.md describes it.
+	Waivers string `yaml:"waivers,omitempty" shape:"file"`
 }
 
 // Cell is one complete copy of the stack.

@@ -39,6 +39,7 @@ shard:
   schedules: [{name: sweep, every: 15m}, {name: report, every: 24h}]
 alerts: {topicArn: "arn:aws:sns:eu-west-1:111111111111:oncall", topics: {us-east-1: "arn:aws:sns:us-east-1:111111111111:oncall"}}
 deploy: {qualifier: ours, permissionsBoundary: edge, tags: {team: payments}}
+audit: {waivers: accepted.yaml}
 cells:
   - name: one
     account: "111111111111"

@@ -152,6 +152,11 @@ var shapes = map[string]shape{
 		"the path of a folder, and not the fleet file's own",
 		always("write it relative to the fleet file, such as dist/worker"),
 	},
+	"file": {
+		regexp.MustCompile(`^[^\x00-\x1f]*[^\x00-\x1f./ ][^\x00-\x1f]*$`),
+		"the path of a file",
+		always("write it relative to the fleet file, such as waivers.yaml"),
+	},
 	"path": {
 		regexp.MustCompile(`^/[!-~]{0,999}$`),
 		"a path, which begins with / and has no space",
