@@ -153,3 +153,38 @@ func TestAuditRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditTakesWaiversFromTheFleet: what the fleet accepts passes; --waivers names other ones in its place.
+func TestAuditTakesWaiversFromTheFleet(t *testing.T) {
+	dir := t.TempDir()
+	fleet, err := os.ReadFile("../../fleet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"fleet.yaml":    string(fleet) + "audit: {waivers: accepted.yaml}\n",
+		"accepted.yaml": `waivers: [{rule: SD001, resource: "*", reason: cheaper, expires: 2999-12-31}]`,
+		"none.yaml":     "waivers: []\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, in := filepath.Join(dir, "fleet.yaml"), auditFixtures+"core-rule"
+	if status, _, errw := command("", "audit", "--fleet", file, in); status != ExitUsage || !strings.Contains(errw, "audit.waivers: ") || !strings.Contains(errw, "accepted.yaml:1:") {
+		t.Errorf("of a waiver for everything: status %d, %s", status, errw)
+	}
+	write := func(pattern string) {
+		text := `waivers: [{rule: SD001, resource: "` + pattern + `", reason: cheaper, expires: 2999-12-31}]`
+		if err := os.WriteFile(filepath.Join(dir, "accepted.yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("orders-eu-1-*")
+	if status, out, errw := command("", "audit", "--fleet", file, in); status != ExitDone {
+		t.Errorf("status %d, %s%s", status, out, errw)
+	}
+	if status, out, errw := command("", "audit", "--fleet", file, "--waivers", filepath.Join(dir, "none.yaml"), in); status != ExitFound {
+		t.Errorf("with --waivers: status %d, %s%s", status, out, errw)
+	}
+}

@@ -108,6 +108,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		},
 		Alerts: &Alerts{"arn:aws:sns:eu-west-1:111111111111:oncall", map[string]string{"us-east-1": "arn:aws:sns:us-east-1:111111111111:oncall"}},
 		Deploy: Deploy{"ours", "edge", map[string]string{"team": "payments"}},
+		Audit:  Audit{"accepted.yaml"},
 		Cells: []Cell{
 			{Name: "one", Account: "111111111111", Region: "eu-west-1", Zones: []string{"b", "a"},
 				Shards:  Shards{{"s01", "b", 1}, {"blue", "a", 5}, {"green", "b", 2}, {"s04", "a", 1}, {"s05", "b", 1}, {"s06", "a", 1}},
