@@ -125,7 +125,7 @@ func (c *checker) derivedNames() {
 	total := 0
 	for i, cell := range c.f.Cells {
 		if c.known(cellPath(i, "name")) {
-			c.reserved(cellPath(i, "name"), cell.Name, names.Global)
+			c.reserved(cellPath(i, "name"), cell.Name, names.Global, names.FrontDoorCell)
 		}
 		for j, s := range c.listed(i) {
 			if path := shardPath(i, j, "id"); c.set(path) && c.known(path) {

@@ -17,6 +17,9 @@ var ruleFaults = []faultCase{
 	{"cell global", `name: eu-1`, `name: global`, []string{
 		`7:12: cells[0].name is "global": the name is reserved; write another, such as my-global`,
 	}},
+	{"cell frontdoor", `name: eu-1`, `name: frontdoor`, []string{
+		`7:12: cells[0].name is "frontdoor": the name is reserved; write another, such as my-frontdoor`,
+	}},
 	{"punycode", `name: eu-1`, `name: xn--a`, []string{
 		`7:12: cells[0].name is "xn--a": DNS keeps names in xn-- for other alphabets; write another`,
 	}},

@@ -48,13 +48,14 @@ type round struct {
 	*Keeper
 	last, next *snapshot.Snapshot
 	force      bool
+	unknown    bool // the directory does not know the cell yet
 
 	mu    sync.Mutex
 	parts []Part
 }
 
 // collect makes the next snapshot of what the sources have, and of the last one where they are down.
-func (k *Keeper) collect(ctx context.Context, last *snapshot.Snapshot, o Options) (*snapshot.Snapshot, []Part) {
+func (k *Keeper) collect(ctx context.Context, last *snapshot.Snapshot, o Options) *round {
 	if last == nil {
 		last = &snapshot.Snapshot{}
 	}
@@ -68,7 +69,7 @@ func (k *Keeper) collect(ctx context.Context, last *snapshot.Snapshot, o Options
 	if k.cells != nil {
 		r.part(ctx, partEntries, fleetTimeout, &last.Times.Entries, &r.next.Times.Entries, r.fleet)
 		wait.Wait()
-		return r.next, r.parts
+		return r
 	}
 	drained := map[string]bool{}
 	wait.Go(func() {
@@ -90,7 +91,7 @@ func (k *Keeper) collect(ctx context.Context, last *snapshot.Snapshot, o Options
 	}
 	wait.Wait()
 	r.health(ctx, drained)
-	return r.next, r.parts
+	return r
 }
 
 // part reads one part, in its own time. When that fails, read has left what the last snapshot has in its
@@ -251,6 +252,10 @@ func (r *round) drains(ctx context.Context) (map[string]bool, error) {
 		for _, d := range c.Drained {
 			drained[d.Shard] = true
 		}
+		return drained, nil
+	}
+	// A cell is stamped before the directory is told of it, and nobody is placed on it by then.
+	if r.unknown = errors.Is(err, directory.ErrUnknownCell) && len(r.last.Topologies) == 0; r.unknown {
 		return drained, nil
 	}
 	for _, was := range r.last.Health {

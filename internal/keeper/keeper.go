@@ -19,7 +19,9 @@
 //  5. KeysFit: a key that is not the one of which a topology has the fingerprint is not written.
 //  6. AllCells: a front door's snapshot has every tenant of its cells, also one that changes its cell while they
 //     are listed, and nothing else is asked for it but the issuer.
-//  7. Measured: after each run, also after one that fails, Measure tells how old what stands is.
+//  7. BeforeTheDirectory: a cell that the directory does not know yet has a snapshot without tenants, and no run
+//     fails for that. One that it knew is another matter.
+//  8. Measured: after each run, also after one that fails, Measure tells how old what stands is.
 package keeper
 
 import (
@@ -173,6 +175,7 @@ type Outcome struct {
 	Written    bool          // false: another keeper was faster
 	Last       time.Duration // how old the snapshot was that stood there; 0 when there was none
 	Unreadable error         // why the snapshot that stood there was of no use; nil when it was, or there was none
+	Unknown    bool          // the directory does not know the cell yet, which is no error of the run's
 	Parts      []Part
 
 	stands *snapshot.Snapshot // after the run, as far as is known; nil for none
@@ -205,6 +208,9 @@ func (o Outcome) LogValue() slog.Value {
 		slog.Uint64("generation", o.Generation), slog.Int("tenants", o.Tenants), slog.Int("bytes", o.Bytes),
 		slog.Bool("written", o.Written), slog.Float64("lastAgeSeconds", o.Last.Seconds()),
 	}
+	if o.Unknown {
+		attrs = append(attrs, slog.Bool("unknown", true))
+	}
 	if err := o.Err(); err != nil {
 		attrs = append(attrs, slog.String("err", err.Error()))
 	}
@@ -221,11 +227,11 @@ func (k *Keeper) Write(ctx context.Context, o Options) (Outcome, error) {
 	if err != nil {
 		return fail(err)
 	}
-	next, parts := k.collect(ctx, last, o)
-	now := k.c.Now()
-	out := Outcome{Unreadable: unreadable, Parts: parts, stands: last}
+	r := k.collect(ctx, last, o)
+	next, now := r.next, k.c.Now()
+	out := Outcome{Unreadable: unreadable, Unknown: r.unknown, Parts: r.parts, stands: last}
 	if last == nil {
-		for _, p := range parts {
+		for _, p := range r.parts {
 			if p.Err != nil && p.Taken.IsZero() && essential[p.Name] {
 				return fail(fmt.Errorf("%s: %w: %w", p.Name, ErrFirst, p.Err))
 			}

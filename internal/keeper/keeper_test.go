@@ -463,3 +463,53 @@ func TestOutcomeIsLogged(t *testing.T) {
 		t.Errorf("a key is in %s", said)
 	}
 }
+
+// stranger is a world whose directory does not know the cell.
+type stranger struct{ *world }
+
+func (s stranger) Cell(context.Context, string) (directory.Cell, error) {
+	return directory.Cell{}, fmt.Errorf("cell %q: %w", cell, directory.ErrUnknownCell)
+}
+
+// TestBeforeTheDirectory: a cell that the directory does not know yet has nothing old and nothing that fails; when
+// it knows it, the snapshot says so; and a directory that knows it no longer has lost it.
+func TestBeforeTheDirectory(t *testing.T) {
+	w := newWorld(t)
+	topologies, tenants := w.tops, w.tenants
+	w.tops, w.tenants = nil, nil
+	c := w.config()
+	c.Directory = stranger{w}
+	k, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		o, err := k.Write(t.Context(), Options{})
+		if err != nil || o.Err() != nil || !o.Unknown || o.Tenants != 0 {
+			t.Fatalf("%+v, %v, %v", o, err, o.Err())
+		}
+		m, err := k.Measure(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is(t, "snapshot", m.SnapshotAge, 0)
+		is(t, "directory", m.DirectoryAge, 0)
+		is(t, "health", m.HealthAge, 0)
+		w.now = w.now.Add(time.Minute)
+	}
+	w.tops, w.tenants = topologies, tenants
+	if o, err := w.keeper().Write(t.Context(), Options{}); err != nil || o.Err() != nil || o.Unknown || o.Tenants != len(tenants) {
+		t.Errorf("%+v, %v, %v", o, err, o.Err())
+	}
+	w.now = w.now.Add(time.Minute)
+	o, err := k.Write(t.Context(), Options{})
+	if err != nil || !errors.Is(o.Err(), directory.ErrUnknownCell) || o.Unknown {
+		t.Errorf("a directory that forgot the cell: %+v, %v, %v", o, err, o.Err())
+	}
+	// Nor is one that does not answer a directory that knows nothing.
+	w = newWorld(t)
+	w.tops, w.tenants, w.down[partDrains] = nil, nil, true
+	if o, err := w.keeper().Write(t.Context(), Options{}); err != nil || !errors.Is(o.Err(), errDown) || o.Unknown {
+		t.Errorf("a directory that is down: %+v, %v, %v", o, err, o.Err())
+	}
+}

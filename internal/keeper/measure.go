@@ -31,7 +31,7 @@ type Measures struct {
 // measureTimeout is for one question.
 const measureTimeout = 15 * time.Second
 
-// Measure tells of the cell after the run whose outcome is given, also of one that failed. What cannot be known is
+// Measure tells of the cell, or of the front door, after the run whose outcome is given, also of one that failed. What cannot be known is
 // left out; the error says why.
 func (k *Keeper) Measure(ctx context.Context, o Outcome) (Measures, error) {
 	var m Measures
@@ -49,6 +49,10 @@ func (k *Keeper) Measure(ctx context.Context, o Outcome) (Measures, error) {
 		return m, errors.Join(errs...)
 	}
 	m.SnapshotAge = k.age(s.Taken)
+	if k.cells != nil { // of a cell's parts, a front door's snapshot has entries alone
+		m.DirectoryAge = k.age(s.Times.Entries)
+		return m, errors.Join(errs...)
+	}
 	m.DirectoryAge = k.age(s.Times.Entries, s.Times.Topologies)
 	m.HealthAge = k.age(k.healthTimes(s.Times)...)
 	if weights := k.comparable(s); k.c.Loads != nil && len(weights) > 1 {

@@ -100,6 +100,35 @@ func TestMeasured(t *testing.T) {
 	is(t, "key", run().KeyAge, 1.5+w.now.Sub(g.made.Add(36*time.Hour)).Hours()/24)
 }
 
+// TestMeasuredFrontDoor: a front door's snapshot has entries, and neither topologies nor health that could be old.
+func TestMeasuredFrontDoor(t *testing.T) {
+	c := newCells(t)
+	k, err := ForFrontDoor(c.config("eu-1", "eu-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(snapshot, directory float64) {
+		t.Helper()
+		o, _ := k.Write(t.Context(), Options{})
+		m, err := k.Measure(t.Context(), o)
+		if err != nil || m.HealthAge != nil || m.KeyAge != nil || m.LoadVariation != nil {
+			t.Errorf("%+v, %v", m, err)
+		}
+		is(t, "snapshot", m.SnapshotAge, snapshot)
+		is(t, "directory", m.DirectoryAge, directory)
+	}
+	run(0, 0)
+	c.now = c.now.Add(time.Minute)
+	c.down[partIssuer] = true
+	run(0, 0)
+	c.now = c.now.Add(time.Minute)
+	c.down[partEntries+" of eu-2"] = true
+	run(0, 60)
+	c.now = c.now.Add(time.Minute)
+	c.store.putErr = errDown
+	run(60, 120)
+}
+
 // TestMeasureNever: a part that was never read is no new one.
 func TestMeasureNever(t *testing.T) {
 	w := newWorld(t)

@@ -81,7 +81,7 @@ func frontDoor(ctx context.Context, log *slog.Logger) (gateway *handler.Gateway,
 			return awslambda.NewFromConfig(s, shardlambda.Once, func(o *awslambda.Options) { o.Region = region })
 		}))
 	})
-	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: "frontdoor", HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout})
+	requests := telemetry.New(telemetry.Config{Service: env.Service, Cell: names.FrontDoorCell, HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout})
 	engine, err := routing.New(routing.Config{
 		Cells: true, Single: true, Entries: entries, Routes: []routing.Route{{Path: "/*", Via: routing.ViaCell}},
 		Transports: map[string]routing.Transport{

@@ -19,6 +19,7 @@ import (
 	"cellwall.dev/cellwall/internal/keeper"
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/snapshot"
+	"cellwall.dev/cellwall/internal/telemetry"
 )
 
 // newFrontDoors is the keeper of a region's front door.
@@ -49,5 +50,5 @@ func newFrontDoors(ctx context.Context, log *slog.Logger) (writer, error) {
 	if err != nil {
 		return writer{}, err
 	}
-	return writer{k, log}, nil
+	return writer{k, log, telemetry.New(telemetry.Config{Service: env.Service, Cell: names.FrontDoorCell, Metrics: true, Out: os.Stdout})}, nil
 }

@@ -26,13 +26,13 @@ type function struct {
 	quarantine    *quarantine.Quarantine
 	routerLogs    string // log group of the cell's router
 	hashed        bool   // whose lines have tenants' hashes
-	lines         *telemetry.Requests
 }
 
 // writer writes snapshots. By itself it is a front door's keeper function.
 type writer struct {
 	snapshots snapshots
 	log       *slog.Logger
+	lines     *telemetry.Requests
 }
 
 // snapshots writes and reads the cell's; *keeper.Keeper does.
@@ -79,9 +79,15 @@ func parseRun(payload json.RawMessage) (force bool, err error) {
 	return event.Force, nil
 }
 
-// write is one snapshot.
+// write is one snapshot. Whatever comes of that, metrics tell how old what stands is; when they cannot, the alarms on
+// them say so.
 func (w writer) write(ctx context.Context, force bool) error {
-	_, err := w.run(ctx, force)
+	out, err := w.run(ctx, force)
+	measures, unknown := w.snapshots.Measure(ctx, out)
+	if unknown != nil {
+		w.log.Warn("not everything is measured", "err", unknown.Error())
+	}
+	w.lines.Measures(telemetry.Measures(measures))
 	return err
 }
 
@@ -93,18 +99,6 @@ func (w writer) run(ctx context.Context, force bool) (keeper.Outcome, error) {
 	}
 	w.log.Info("snapshot", "snapshot", out, "force", force)
 	return out, out.Err()
-}
-
-// write is one snapshot of a cell. Whatever comes of that, metrics tell how old what stands is; when they cannot, the
-// alarms on them say so.
-func (f *function) write(ctx context.Context, force bool) error {
-	out, err := f.run(ctx, force)
-	measures, unknown := f.snapshots.Measure(ctx, out)
-	if unknown != nil {
-		f.log.Warn("not everything is measured", "err", unknown.Error())
-	}
-	f.lines.Measures(telemetry.Measures(measures))
-	return err
 }
 
 // settle does what is to be done about suspects. Whatever comes of that, a snapshot is written.

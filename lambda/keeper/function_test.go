@@ -16,6 +16,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
+	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/keeper"
 	"cellwall.dev/cellwall/internal/quarantine"
 	"cellwall.dev/cellwall/internal/routing/poison"
@@ -84,9 +85,8 @@ func newStage(t *testing.T, hashed bool) *stage {
 		t.Fatal(err)
 	}
 	s.function = &function{
-		writer:  writer{s.keeper, slog.New(slog.DiscardHandler)},
+		writer:  writer{s.keeper, slog.New(slog.DiscardHandler), telemetry.New(telemetry.Config{Service: "orders", Cell: "eu-1", HashTenants: hashed, Metrics: true, Out: &s.out, Now: func() time.Time { return now }})},
 		service: "orders", cell: "eu-1", quarantine: q, routerLogs: routerLogs, hashed: hashed,
-		lines: telemetry.New(telemetry.Config{Service: "orders", Cell: "eu-1", HashTenants: hashed, Metrics: true, Out: &s.out, Now: func() time.Time { return now }}),
 	}
 	return s
 }
@@ -205,7 +205,8 @@ func TestScheduled(t *testing.T) {
 // TestFrontDoorsKeeper: it writes, whether the schedule or an operator asks, and says what was amiss.
 func TestFrontDoorsKeeper(t *testing.T) {
 	k := &kept{}
-	w := writer{k, slog.New(slog.DiscardHandler)}
+	var out bytes.Buffer
+	w := writer{k, slog.New(slog.DiscardHandler), telemetry.New(telemetry.Config{Service: "orders", Cell: names.FrontDoorCell, Metrics: true, Out: &out})}
 	for _, event := range []string{`{}`, `{"force":true}`} {
 		if err := w.invoke(t.Context(), json.RawMessage(event)); err != nil {
 			t.Error(err)
@@ -217,6 +218,9 @@ func TestFrontDoorsKeeper(t *testing.T) {
 	k.down = errors.New("does not answer")
 	if err := w.invoke(t.Context(), json.RawMessage(`{}`)); !errors.Is(err, k.down) {
 		t.Errorf("%v", err)
+	}
+	if strings.Count(out.String(), `"cell":"frontdoor","DirectoryAge":7`) != 3 {
+		t.Errorf("not each run is measured, or not as a front door's: %s", &out)
 	}
 	if err := w.invoke(t.Context(), json.RawMessage(`[]`)); err == nil || errors.Is(err, k.down) {
 		t.Errorf("a list is taken for an event: %v", err)

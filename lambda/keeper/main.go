@@ -76,9 +76,9 @@ func newFunction(ctx context.Context, log *slog.Logger) (*function, error) {
 	}
 	cell := names.ForFleet(env.Service).Cell(env.Cell).Generation(env.Generation)
 	f := &function{
-		writer:  writer{log: log},
+		writer: writer{log: log,
+			lines: telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout})},
 		service: env.Service, cell: env.Cell, routerLogs: cell.LogGroup("router"), hashed: env.HashTenants,
-		lines: telemetry.New(telemetry.Config{Service: env.Service, Cell: env.Cell, HashTenants: env.HashTenants, Metrics: true, Out: os.Stdout}),
 	}
 	secrets := secretsmanager.NewFromConfig(settings, secretkey.ForRequests)
 	c := keeper.Config{

@@ -21,6 +21,10 @@ func (f Fleet) All() []Named {
 		{"log group", f.LogGroup("frontdoor")},
 		{"log group", f.AccessLog()},
 		{"log group", f.LogGroup("keeper")},
+		{"stack", f.WatchStack()},
+		{"alarm", f.Health()},
+		{"alarm", f.Faults()},
+		{"alarm", f.WorstCell()},
 	}
 }
 

@@ -80,6 +80,10 @@ func (f Fleet) FrontDoorRole(region string) string {
 // these names meet no cell's.
 const Global = "global"
 
+// FrontDoorCell stands in the place of a cell's name in the metrics of front doors and of their keepers. No cell may
+// be called so either.
+const FrontDoorCell = "frontdoor"
+
 // FrontDoorKeeper is the function that writes the front door's snapshot, and FrontDoorKeeperSchedule the rule of
 // EventBridge that has it write.
 func (f Fleet) FrontDoorKeeper() string         { return f.Cell(Global).Keeper() }
@@ -105,6 +109,27 @@ func (f Fleet) FrontDoorAPI() string { return f.service + "-global-frontdoor" }
 
 // AccessLog is the log group of the front door's HTTP API.
 func (f Fleet) AccessLog() string { return vended + f.LogGroup("ingress") }
+
+// WatchStack is the stack of the alarms on a replica of the directory's table, in its region.
+func (f Fleet) WatchStack() string { return f.Cell(Global).WatchStack() }
+
+// Alarm is one of the alarms of a front door or of the directory, by its kind. Alarms are their region's.
+func (f Fleet) Alarm(kind string) string { return f.Cell(Global).Alarm(kind) }
+
+// Health is the alarm over everything that a front door serves by, as Cell.Health; Faults that over its own faults.
+func (f Fleet) Health() string { return f.Cell(Global).Health() }
+func (f Fleet) Faults() string { return f.Cell(Global).Faults() }
+
+// WorstCell is the alarm over the cells, as a front door sees them.
+func (f Fleet) WorstCell() string { return f.Alarm("worst-cell") }
+
+// CellAlarm is the alarm of one cell, as a front door sees it.
+func (f Fleet) CellAlarm(cell string) string { return f.Alarm("cell-" + cell) }
+
+// FrontDoorDashboard is a front door's dashboard. An account's dashboards are those of all regions, hence its own.
+func (f Fleet) FrontDoorDashboard(region string) string {
+	return f.service + "-global-frontdoor-" + region
+}
 
 // LogGroup is the log group of the service's own function fn.
 func (f Fleet) LogGroup(fn string) string { return "/cellwall/" + f.service + "/global/" + fn }
@@ -243,14 +268,14 @@ func (c Cell) LogGroup(fn string) string { return "/cellwall/" + c.service + "/"
 // others must not name one that is not there.
 func (c Cell) WatchStack() string { return c.join("watch") }
 
-// alarms is what the names of a cell's alarms begin with. Alarms alone have slashes, which no part can
+// alarmPrefix is what the names of a cell's alarms begin with. Alarms alone have slashes, which no part can
 // contain, so that no two of them are alike.
-func (c Cell) alarms() string { return c.service + "/" + c.cell + "/" }
+func (c Cell) alarmPrefix() string { return c.service + "/" + c.cell + "/" }
 
 // Alarm is one of the cell's own alarms, by its kind.
-func (c Cell) Alarm(kind string) string { return c.alarms() + kind }
+func (c Cell) Alarm(kind string) string { return c.alarmPrefix() + kind }
 
-// Health is the alarm over everything in the cell, which rollouts watch.
+// Health is the alarm over everything that serves in the cell. Rollouts watch it, and beside it what Lasting names.
 func (c Cell) Health() string { return c.Alarm("health") }
 
 // Faults is the alarm over the cell's own faults, those of its shards not included.
@@ -258,6 +283,19 @@ func (c Cell) Faults() string { return c.Alarm("faults") }
 
 // WorstShard is the alarm over the shards: it rings when any of them is not well.
 func (c Cell) WorstShard() string { return c.Alarm("worst-shard") }
+
+// Lasting are the cell's own alarms that may ring for long while everybody is served, so that Health is not over
+// them. A rollout reads each by itself, against how it was before. One of what the cell has not is not there.
+func (c Cell) Lasting() []string {
+	return alarms(c.Alarm, "directory-age", "dispatch-dead-letters", "keeper-errors", "load-variation", "snapshot-age", "stale-health")
+}
+
+func alarms(name func(kind string) string, kinds ...string) []string {
+	for i, kind := range kinds {
+		kinds[i] = name(kind)
+	}
+	return kinds
+}
 
 // Dashboard is the cell's dashboard.
 func (c Cell) Dashboard() string { return c.join("watch") }
@@ -329,10 +367,15 @@ func (s Shard) TargetGroup(port int, balancer string) string {
 }
 
 // Alarm is one of the shard's alarms, by its kind.
-func (s Shard) Alarm(kind string) string { return s.alarms() + s.shard + "/" + kind }
+func (s Shard) Alarm(kind string) string { return s.alarmPrefix() + s.shard + "/" + kind }
 
-// Health is the alarm over all of the shard's, which rollouts watch.
+// Health is the alarm over everything that serves in the shard. Cell.Health is over it.
 func (s Shard) Health() string { return s.Alarm("health") }
+
+// Lasting are the shard's alarms that Health is not over, as Cell.Lasting.
+func (s Shard) Lasting() []string {
+	return alarms(s.Alarm, "dead-letters", "queue-age", "sick-targets")
+}
 
 // Host is the DNS name of the shard's load balancer in the cell's private zone.
 func (s Shard) Host() string { return s.shard + "." + s.Zone() }
