@@ -22,7 +22,7 @@ type api struct {
 }
 
 // newAPI is an ingress, which verifies the caller as the fleet says.
-func newAPI(st awscdk.Stack, a api) {
+func newAPI(st awscdk.Stack, a api) awsapigatewayv2.HttpApi {
 	ingress := awsapigatewayv2.NewHttpApi(st, str("Api"), &awsapigatewayv2.HttpApiProps{
 		ApiName:            str(a.name),
 		Description:        str(a.about),
@@ -37,6 +37,7 @@ func newAPI(st awscdk.Stack, a api) {
 		Format:         str(accessLine),
 	})
 	stage.AddResourceDependency(logs.Node().DefaultChild().(awscdk.CfnResource), str("named by its derived name"))
+	return ingress
 }
 
 // accessLine is what the API writes of a request, as JSON: what it did with it, and what it refused and why, which no

@@ -87,7 +87,8 @@ func newFrontDoors(app awscdk.App, in Input, global awscdk.Stack) error {
 			Environment:                  variables(env),
 		})
 		live := awslambda.NewAlias(st, str("Live"), &awslambda.AliasProps{AliasName: str(names.Alias), Version: fn.CurrentVersion()})
-		newAPI(st, api{name: f.Names().FrontDoorAPI(), about: "Ingress of " + f.Service, log: f.Names().AccessLog(), auth: f.Auth, function: live})
+		ingress := newAPI(st, api{name: f.Names().FrontDoorAPI(), about: "Ingress of " + f.Service, log: f.Names().AccessLog(), auth: f.Auth, function: live})
+		newDoorAlarms(st, f, region, ingress.ApiId())
 		createStateLast(st)
 	}
 	return nil

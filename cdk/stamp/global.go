@@ -60,8 +60,20 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) awscdk.Stack {
 		ResourcePolicy:                   directoryPolicy(f, home.Region),
 		Replicas:                         &replicas,
 	})
+	newDirectoryAlarms(st, f, home.Region)
 	createStateLast(st)
 	return st
+}
+
+// newReplicaWatches is a stack for each region that has a replica: CloudWatch's alarms are on metrics of their own region,
+// and a replica is made by the global stack, which stands in another.
+func newReplicaWatches(app awscdk.App, f *fleet.Fleet, global awscdk.Stack) {
+	for _, region := range slices.Sorted(slices.Values(f.Directory.Replicas)) {
+		st := newStack(app, f, "watch-"+region, f.Names().WatchStack(), "Alarms of the tenant directory of "+f.Service+" in "+region,
+			&awscdk.Environment{Account: str(f.Directory.Account), Region: str(region)}, map[string]string{names.TagService: f.Service})
+		st.AddStackDependency(global, str("the replica comes first"))
+		newDirectoryAlarms(st, f, region)
+	}
 }
 
 // directoryIndex lists whole records by one attribute, whose values are as few as states of a tenant are.

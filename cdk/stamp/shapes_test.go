@@ -81,7 +81,7 @@ func eachShape(t *testing.T, test func(t *testing.T, a assembly)) {
 
 // distinct are the stacks that tell all of a shape: the shards' are alike, and so are the front doors'.
 func (a assembly) distinct() []string {
-	paths := []string{"global", "eu-canary/core", "eu-canary/shard-s01", "eu-canary/watch"}
+	paths := []string{"global", "watch-us-east-1", "eu-canary/core", "eu-canary/shard-s01", "eu-canary/watch"}
 	if _, ok := a["frontdoor-eu-west-1"]; ok {
 		paths = append(paths, "frontdoor-eu-west-1")
 	}
@@ -191,6 +191,7 @@ func TestStacks(t *testing.T) {
 	a := shape(t, "per-shard")
 	want := map[string]string{
 		"global":              "orders-global aws://111111111111/eu-west-1 map[cellwall:service:orders]",
+		"watch-us-east-1":     "orders-global-watch aws://111111111111/us-east-1 map[cellwall:service:orders]",
 		"eu-canary/core":      "orders-eu-canary-core aws://111111111111/eu-west-1 map[cellwall:cell:eu-canary cellwall:service:orders]",
 		"eu-canary/watch":     "orders-eu-canary-watch aws://111111111111/eu-west-1 map[cellwall:cell:eu-canary cellwall:service:orders]",
 		"eu-canary/shard-s03": "orders-eu-canary-shard-s03 aws://111111111111/eu-west-1 map[cellwall:cell:eu-canary cellwall:service:orders cellwall:shard:s03]",
@@ -201,8 +202,8 @@ func TestStacks(t *testing.T) {
 			t.Errorf("%s is %s, want %s", path, got, line)
 		}
 	}
-	if len(a) != 7 {
-		t.Errorf("stacks are %v, want the global one, the core, four shards and what watches them", a.paths())
+	if len(a) != 8 {
+		t.Errorf("stacks are %v, want the global one, what watches the directory's replica, the core, four shards and what watches them", a.paths())
 	}
 }
 

@@ -127,6 +127,7 @@ func build(app awscdk.App, in Input, scratch string) error {
 	}
 	if in.Cell == "" {
 		global := newGlobal(app, in.Fleet, in.NewReplicas)
+		newReplicaWatches(app, in.Fleet, global)
 		if err := newFrontDoors(app, in, global); err != nil {
 			return err
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/internal/keeper"
 )
 
 const (
@@ -62,14 +64,16 @@ func rings(r resource) string {
 	if metrics, ok := r.at("Metrics").([]any); ok {
 		for _, m := range metrics {
 			q := resource{Properties: m.(map[string]any)}
-			if e := q.at("Expression"); e != nil {
-				what = fmt.Sprint(e) + what
-				if p := q.at("Period"); p != nil {
-					what += fmt.Sprintf(" by %v s", p)
-				}
-				continue
+			switch e, period := q.at("Expression"), q.at("Period"); {
+			case q.at("ReturnData") == true && period != nil:
+				what += fmt.Sprintf("%v by %v s", e, period)
+			case q.at("ReturnData") == true:
+				what += fmt.Sprint(e)
+			case e != nil:
+				what += fmt.Sprintf(", %v is %v by %v s", q.at("Id"), e, period)
+			default:
+				what += fmt.Sprintf(", %v is %v %v by %v s of %s", q.at("Id"), q.at("MetricStat", "Stat"), q.at("MetricStat", "Metric", "MetricName"), q.at("MetricStat", "Period"), text(q.at("MetricStat", "Metric", "Dimensions")))
 			}
-			what += fmt.Sprintf(", %v is %v %v by %v s of %s", q.at("Id"), q.at("MetricStat", "Stat"), q.at("MetricStat", "Metric", "MetricName"), q.at("MetricStat", "Period"), text(q.at("MetricStat", "Metric", "Dimensions")))
 		}
 	} else {
 		what = fmt.Sprintf("%v %v %v by %v s of %s", r.at("Namespace"), r.at("Statistic"), r.at("MetricName"), r.at("Period"), text(r.at("Dimensions")))
@@ -92,14 +96,14 @@ func TestAlarms(t *testing.T) {
 		"orders/eu-canary/s02/queue-age":         `AWS/SQS Maximum ApproximateAgeOfOldestMessage by 60 s of [{"Name":"QueueName","Value":"orders-eu-canary-s02-work"}]: GreaterThanThreshold 900, 5 of 5, missing notBreaching`,
 		"orders/eu-canary/s02/no-targets":        `AWS/ApplicationELB Maximum HealthyHostCount by 60 s of ` + targets + `: LessThanThreshold 1, 2 of 3, missing breaching`,
 		"orders/eu-canary/s02/sick-targets":      `AWS/ApplicationELB Maximum UnHealthyHostCount by 60 s of ` + targets + `: GreaterThanOrEqualToThreshold 1, 15 of 15, missing notBreaching`,
-		"orders/eu-canary/failing-tenants":       `IF(INSIGHT_RULE_METRIC("orders-eu-canary-failing-tenants", "UniqueContributors") > 1, 100 * INSIGHT_RULE_METRIC("orders-eu-canary-failing-tenants", "UniqueContributors") / INSIGHT_RULE_METRIC("orders-eu-canary-tenants", "UniqueContributors"), 0) by 300 s: GreaterThanThreshold 5, 2 of 3, missing notBreaching`,
-		"orders/eu-canary/load-variation":        `cellwall Maximum LoadVariation by 300 s of ` + ofCell + `: GreaterThanThreshold 100, 6 of 6, missing notBreaching`,
+		"orders/eu-canary/failing-tenants":       `IF(failing >= 3 AND requests >= 20, 100 * failing / asking, 0), failing is INSIGHT_RULE_METRIC("orders-eu-canary-failing-tenants", "UniqueContributors") by 300 s, asking is INSIGHT_RULE_METRIC("orders-eu-canary-tenants", "UniqueContributors") by 300 s, requests is INSIGHT_RULE_METRIC("orders-eu-canary-tenants", "Sum") by 300 s: GreaterThanThreshold 5, 2 of 3, missing notBreaching`,
+		"orders/eu-canary/load-variation":        `cellwall Maximum LoadVariation by 300 s of ` + ofCell + `: GreaterThanThreshold 86, 6 of 6, missing notBreaching`,
 		"orders/eu-canary/router-errors":         `AWS/Lambda Sum Errors by 60 s of [{"Name":"FunctionName","Value":"orders-eu-canary-router"}]: GreaterThanOrEqualToThreshold 1, 3 of 5, missing notBreaching`,
 		"orders/eu-canary/router-throttles":      `AWS/Lambda Sum Throttles by 60 s of [{"Name":"FunctionName","Value":"orders-eu-canary-router"}]: GreaterThanOrEqualToThreshold 1, 3 of 5, missing notBreaching`,
 		"orders/eu-canary/dispatch-dead-letters": `AWS/SQS Maximum ApproximateNumberOfMessagesVisible by 60 s of [{"Name":"QueueName","Value":"orders-eu-canary-dispatch-dead"}]: GreaterThanOrEqualToThreshold 1, 1 of 1, missing ignore`,
 		"orders/eu-canary/stale-health":          `cellwall Maximum HealthAge by 60 s of ` + ofCell + `: GreaterThanThreshold 300, 1 of 1, missing notBreaching`,
 		"orders/eu-canary/directory-age":         `cellwall Maximum DirectoryAge by 60 s of ` + ofCell + `: GreaterThanThreshold 600, 1 of 1, missing notBreaching`,
-		"orders/eu-canary/snapshot-age":          `cellwall Maximum SnapshotAge by 60 s of ` + ofCell + `: GreaterThanThreshold 600, 5 of 5, missing breaching`,
+		"orders/eu-canary/snapshot-age":          `cellwall Maximum SnapshotAge by 60 s of ` + ofCell + `: GreaterThanThreshold 600, 5 of 5, missing missing`,
 		"orders/eu-canary/keeper-errors":         `AWS/Lambda Sum Errors by 60 s of [{"Name":"FunctionName","Value":"orders-eu-canary-keeper"}]: GreaterThanOrEqualToThreshold 1, 3 of 5, missing notBreaching`,
 		"orders/eu-canary/key-age":               `cellwall Maximum KeyAge by 3600 s of ` + ofCell + `: GreaterThanThreshold 365, 1 of 1, missing ignore`,
 	}
@@ -123,44 +127,110 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// TestWhoIsTold: an alarm on a metric tells nobody but of the key's age; one fault tells once. Everybody is told what
-// it means, and nothing is left to a default. Without a topic for the cell's region nobody is told.
+// lastingAlarms are those of a cell that tell by themselves and that nothing is over, as rollouts know them.
+func lastingAlarms(t *testing.T, a assembly) map[string]bool {
+	t.Helper()
+	cell := names.ForFleet("orders").Cell("eu-canary")
+	all := map[string]bool{}
+	for _, name := range cell.Lasting() {
+		all[name] = true
+	}
+	for _, path := range a.paths() {
+		if id, ok := strings.CutPrefix(path, "eu-canary/shard-"); ok {
+			for _, name := range cell.Shard(id).Lasting() {
+				all[name] = true
+			}
+		}
+	}
+	return all
+}
+
+// TestWhoIsTold: an alarm on a metric tells nobody where one is over it that tells of all that breaks together; others
+// tell by themselves. Everybody is told what it means, and nothing is left to a default. Without a topic for the
+// region nobody is told.
 func TestWhoIsTold(t *testing.T) {
-	const topic = `["arn:aws:sns:eu-west-1:111111111111:oncall"]`
-	tells := map[string]bool{"orders/eu-canary/key-age": true, "orders/eu-canary/faults": true}
-	for _, s := range []string{"s01", "s02", "s03", "s04"} {
-		tells["orders/eu-canary/"+s+"/health"] = true
+	topics := map[string]string{"eu-west-1": `["arn:aws:sns:eu-west-1:111111111111:oncall"]`, "us-east-1": `["arn:aws:sns:us-east-1:111111111111:oncall"]`}
+	tells := lastingAlarms(t, shape(t, "everything"))
+	for _, kind := range []string{"key-age", "failing-tenants", "faults", "s01/health", "s02/health", "s03/health", "s04/health"} {
+		tells["orders/eu-canary/"+kind] = true
+	}
+	for _, kind := range []string{"faults", "out-of-time", "api-errors", "cell-eu-canary", "directory-age", "snapshot-age", "keeper-errors", "directory-throttles", "directory-errors", "replica-lag-us-east-1"} {
+		tells["orders/global/"+kind] = true
 	}
 	eachShape(t, func(t *testing.T, a assembly) {
-		told := map[string]bool{}
+		spoken := path.Base(t.Name()) == "everything"
+		there := map[string]bool{}
 		for _, stack := range a.paths() {
+			topic := topics[path.Base(a[stack].Environment)]
 			for _, r := range slices.Concat(a[stack].of(alarmType), a[stack].of(compositeType)) {
 				name := r.at("AlarmName").(string)
+				there[name] = true
 				if about := fmt.Sprint(r.at("AlarmDescription")); len(about) < 80 || len(about) > 1024 || strings.Contains(about, "%!") {
 					t.Errorf("%s says: %s", name, about)
 				}
 				if r.Type == alarmType && r.at("TreatMissingData") == nil {
 					t.Errorf("%s leaves missing data to chance", name)
 				}
-				on, off := text(r.at("AlarmActions")), text(r.at("OKActions"))
-				told[name] = on == topic && off == topic
-				if !told[name] && (on != "null" || off != "null") || r.at("InsufficientDataActions") != nil {
-					t.Errorf("%s tells %s, and %s", name, on, off)
+				want, unknown := "null", "null"
+				if spoken && tells[name] {
+					want = topic
+				}
+				if r.at("TreatMissingData") == "missing" {
+					unknown = want
+				}
+				on, off, silent := text(r.at("AlarmActions")), text(r.at("OKActions")), text(r.at("InsufficientDataActions"))
+				if on != want || off != want || silent != unknown {
+					t.Errorf("%s of %s tells %s, %s and %s; want %s, and %s when it knows nothing", name, stack, on, off, silent, want, unknown)
 				}
 			}
 		}
-		spoken := path.Base(t.Name()) == "everything"
-		for name, is := range told {
-			if is != (spoken && tells[name]) {
-				t.Errorf("%s tells: %t", name, is)
-			}
-		}
 		for name := range tells {
-			if _, ok := told[name]; !ok {
+			if spoken && !there[name] {
 				t.Errorf("there is no %s", name)
 			}
 		}
 	})
+}
+
+// TestNothingHidesAFault: no alarm is below another that may ring for long while everybody is served. Such are those
+// whose last word stands when nobody measures any more, and those of a keeper, of the age of knowledge, of load, of
+// queues, and of instances beside healthy ones.
+func TestNothingHidesAFault(t *testing.T) {
+	knowledge := []string{"DirectoryAge", "SnapshotAge", "HealthAge", "KeyAge", "LoadVariation"}
+	mayLast := func(r resource) bool {
+		of := text([]any{r.at("Dimensions"), r.at("Metrics")})
+		return r.at("TreatMissingData") == "ignore" || r.at("TreatMissingData") == "missing" ||
+			slices.Contains(knowledge, fmt.Sprint(r.at("MetricName"))) || r.at("Namespace") == "AWS/SQS" || strings.Contains(of, "-keeper") ||
+			strings.Contains(of, "orders-directory") || r.at("MetricName") == "UnHealthyHostCount"
+	}
+	seen := 0
+	eachShape(t, func(t *testing.T, a assembly) {
+		for _, path := range a.paths() {
+			below := map[string]bool{}
+			for _, other := range a.paths() {
+				if a[other].Environment == a[path].Environment {
+					for _, r := range a[other].of(compositeType) {
+						for _, term := range strings.Split(r.at("AlarmRule").(string), " OR ") {
+							below[term] = true
+						}
+					}
+				}
+			}
+			for _, r := range a[path].of(alarmType) {
+				switch name := r.at("AlarmName").(string); {
+				case mayLast(r) && below[`ALARM("`+name+`")`]:
+					t.Errorf("%s: %s is below another", path, name)
+				case mayLast(r):
+					seen++
+				case !below[`ALARM("`+name+`")`]:
+					t.Errorf("%s: nothing is over %s", path, name)
+				}
+			}
+		}
+	})
+	if seen < 100 {
+		t.Errorf("only %d alarms that may last were looked at", seen)
+	}
 }
 
 var ruleTerm = regexp.MustCompile(`^ALARM\("([^"]+)"\)$`)
@@ -220,7 +290,8 @@ func checkRules(t *testing.T, stacks map[string]stack, top string) map[string]bo
 	return reached
 }
 
-// TestHealth: what rollouts watch is over every alarm of the cell and of its shards, but for the key's age.
+// TestHealth: what rollouts watch is complete: health is over every alarm of the cell and of its shards but for the
+// key's age and those that may last, which rollouts know by name.
 func TestHealth(t *testing.T) {
 	eachShape(t, func(t *testing.T, a assembly) {
 		stacks := map[string]stack{}
@@ -234,6 +305,9 @@ func TestHealth(t *testing.T) {
 			}
 		}
 		delete(all, "orders/eu-canary/key-age")
+		for name := range lastingAlarms(t, a) {
+			delete(all, name)
+		}
 		if d := cmp.Diff(all, checkRules(t, stacks, "orders/eu-canary/health")); d != "" {
 			t.Errorf("health is over (-all +reached):\n%s", d)
 		}
@@ -276,6 +350,84 @@ func TestLargeCell(t *testing.T) {
 		t.Errorf("over the alarms are %v", got)
 	}
 	checkDashboard(t, watch)
+}
+
+// TestLoadVariation: the bound is below the most that so many shards can have, so that the alarm can ring, also when
+// they are two; and above what one shard has that carries a third more than its part. The most, and what is measured,
+// are the keeper's.
+func TestLoadVariation(t *testing.T) {
+	for shards, want := range map[int]float64{2: 50, 3: 70, 4: 86, 5: 100, 16: 100, 64: 100} {
+		bound := loadVariation(shards)
+		if bound != want {
+			t.Errorf("of %d shards it is %v, want %v", shards, bound, want)
+		}
+		of := func(part float64) float64 { // one shard carries so many times its part
+			requests, weights := map[string]float64{}, map[string]int{}
+			for i := range shards {
+				id := fmt.Sprint(i)
+				if weights[id], requests[id] = 1, 1e6*(float64(shards)-part)/float64(shards-1); i == 0 {
+					requests[id] = 1e6 * part
+				}
+			}
+			v, ok := keeper.Variation(requests, weights)
+			if !ok {
+				t.Fatalf("no variation of %v", requests)
+			}
+			return v
+		}
+		if most := of(float64(shards)); most <= bound {
+			t.Errorf("of %d shards the bound is %v, and one that has everything varies by %v", shards, bound, most)
+		}
+		if little := of(4. / 3); little >= bound {
+			t.Errorf("of %d shards the bound is %v, and a third more varies by %v", shards, bound, little)
+		}
+	}
+	of := func(n int, quarantine ...string) string {
+		f := sample(t, func(f *fleet.Fleet) {
+			f.Cells[0].Shards, f.Cells[0].Quarantine = f.Cells[0].Shards[:n], quarantine
+		})
+		plans, err := input(f).plan(t.TempDir())
+		must(t, err)
+		for _, a := range cellAlarms(plans[0]) {
+			if a.kind == "load-variation" {
+				return fmt.Sprint(a.threshold)
+			}
+		}
+		return "none"
+	}
+	for want, got := range map[string]string{"50": of(2), "70": of(3), "50 without the quarantine's": of(4, "s03", "s04") + " without the quarantine's", "none": of(3, "s02", "s03")} {
+		if got != want {
+			t.Errorf("the alarm's bound is %s, want %s", got, want)
+		}
+	}
+}
+
+// TestInsightQueries: what a rule of Contributor Insights tells is a query of its own, in alarms and on dashboards.
+func TestInsightQueries(t *testing.T) {
+	const fetch = "INSIGHT_RULE_METRIC("
+	seen := 0
+	check := func(where string, expression any) {
+		if e := fmt.Sprint(expression); strings.Contains(e, fetch) {
+			if seen++; strings.Count(e, fetch) != 1 || !strings.HasPrefix(e, fetch) || strings.Count(e, ")") != 1 || !strings.HasSuffix(e, ")") {
+				t.Errorf("%s computes with %s", where, e)
+			}
+		}
+	}
+	watch := shape(t, "per-shard")[watchPath]
+	for _, r := range watch.of(alarmType) {
+		for _, m := range items(r.at("Metrics")) {
+			check(r.at("AlarmName").(string), m.(map[string]any)["Expression"])
+		}
+	}
+	for _, w := range readBoard(t, watch).Widgets {
+		for _, l := range items(w.Properties["metrics"]) {
+			l := l.([]any)
+			check(fmt.Sprint(w.Properties["title"]), l[len(l)-1].(map[string]any)["expression"])
+		}
+	}
+	if seen != 8 {
+		t.Errorf("%d queries, want three of an alarm and five on the dashboard", seen)
+	}
 }
 
 // TestWatchIsLast: the watch stack is deployed after every other stack of its cell.
