@@ -267,23 +267,28 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// TestNotesOfWhomNobodyIsTold: a cell in a region without a topic, where others have one.
+// TestNotesOfWhomNobodyIsTold: a cell, or the directory, in a region without a topic, where others have one.
 func TestNotesOfWhomNobodyIsTold(t *testing.T) {
 	const topic = `"arn:aws:sns:REGION:111111111111:oncall"`
 	in := func(region string) string { return strings.Replace(topic, "REGION", region, 1) }
 	for alerts, untold := range map[string]string{
 		"":                             "",
-		"topicArn: " + in("eu-west-1"): "us-east-1",
-		"topics: {us-east-1: " + in("us-east-1") + "}":                                    "eu-west-1",
+		"topicArn: " + in("eu-west-1"): "directory.replicas[0] cells[1].region in us-east-1",
+		"topics: {us-east-1: " + in("us-east-1") + "}":                                    "directory.region cells[0].region in eu-west-1",
 		"topicArn: " + in("eu-west-1") + ", topics: {us-east-1: " + in("us-east-1") + "}": "",
 	} {
-		file := base
+		file := strings.Replace(base, "region: eu-west-1}\n", "region: eu-west-1, replicas: [us-east-1]}\n", 1)
 		if alerts != "" {
 			file += "alerts: {" + alerts + "}\n"
 		}
-		notes := parse(t, file).Notes
-		if untold == "" && len(notes) > 0 || untold != "" && (len(notes) != 1 || !strings.HasSuffix(notes[0].Path, "].region") || !strings.Contains(notes[0].Text, "no topic in "+untold)) {
-			t.Errorf("%q: %v", alerts, notes)
+		var got []string
+		for _, n := range parse(t, file).Notes {
+			if got = append(got, n.Path); !strings.Contains(n.Text, "no topic"+untold[strings.LastIndex(untold, " in "):]) {
+				t.Errorf("%q: %v", alerts, n)
+			}
+		}
+		if want, _, _ := strings.Cut(untold, " in "); strings.Join(got, " ") != want {
+			t.Errorf("%q: notes on %v, want %s", alerts, got, want)
 		}
 	}
 }

@@ -56,19 +56,26 @@ func (c *checker) notes() []Note {
 	return notes
 }
 
-// untold are the cells of whose alarms nobody is told although alerts are wanted: alarms tell topics of their own region
-// alone.
+// untold are the cells, and regions of the directory and its front doors, of whose alarms nobody is told although alerts
+// are wanted: alarms tell topics of their own region alone.
 func (c *checker) untold() []Note {
 	var notes []Note
 	if c.f.Alerts == nil {
 		return nil
 	}
-	for i, cell := range c.f.Cells {
-		if path := fmt.Sprintf("cells[%d].region", i); c.f.Alerts.Topic(cell.Region) == "" {
+	note := func(path, of, region string) {
+		if c.f.Alerts.Topic(region) == "" {
 			at := c.where(path)
 			notes = append(notes, Note{Line: at.line, Col: at.col, Path: path,
-				Text: fmt.Sprintf("nobody is told of the alarms of cell %s: alerts has no topic in %s; add one under alerts.topics", cell.Name, cell.Region)})
+				Text: fmt.Sprintf("nobody is told of the alarms of %s: alerts has no topic in %s; add one under alerts.topics", of, region)})
 		}
+	}
+	for i, cell := range c.f.Cells {
+		note(fmt.Sprintf("cells[%d].region", i), "cell "+cell.Name, cell.Region)
+	}
+	note("directory.region", "the directory", c.f.Directory.Region)
+	for i, region := range c.f.Directory.Replicas {
+		note(fmt.Sprintf("directory.replicas[%d]", i), "the directory's replica", region)
 	}
 	return notes
 }

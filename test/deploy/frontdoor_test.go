@@ -8,9 +8,10 @@ import (
 	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
-// frontDoor deploys the front doors and sends requests through each of them to the canary.
+// frontDoor deploys the front doors, and what watches the directory's replicas, and sends requests through each of the
+// doors to the canary.
 func (w *world) frontDoor(t *testing.T, assembly string) {
-	w.deploy(t, assembly, "frontdoor-*")
+	w.deploy(t, assembly, "frontdoor-*", "watch-*")
 	w.doors = w.fleet.FrontDoors()
 	for _, region := range w.doors {
 		w.function(t, w.aws.Config(t, homeAccount, region), w.names.FrontDoor(), w.fleet.FrontDoor.ReservedConcurrency, w.fleet.FrontDoor.Memory, "1")

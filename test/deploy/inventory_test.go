@@ -55,13 +55,16 @@ func (w *world) wanted(t *testing.T) inventory {
 	}
 	all := func(string) bool { return true }
 	directory := []names.Named{{Space: "stack", Name: w.names.Stack()}, {Space: "table", Name: w.names.DirectoryTable()}}
-	add(homeAccount, homeRegion, all, directory...)
+	watch := names.Named{Space: "stack", Name: w.names.WatchStack()} // of replicas alone
+	watched := names.Named{Space: "made: metric's alarm", Name: w.names.WatchStack()}
+	add(homeAccount, homeRegion, all, append(directory, watched)...)
 	for _, region := range w.doors {
 		for _, n := range w.names.All() {
-			if !slices.Contains(directory, n) {
+			if !slices.Contains(directory, n) && (n != watch || region != homeRegion) {
 				add(homeAccount, region, all, n)
 			}
 		}
+		add(homeAccount, region, all, watched, names.Named{Space: "dashboard", Name: w.names.FrontDoorDashboard(region)})
 		add(homeAccount, region, all, names.Named{Space: "bucket", Name: w.names.FrontDoorSnapshotBucket(homeAccount, region)},
 			names.Named{Space: "role", Name: w.names.FrontDoorKeeperRole(region)})
 	}
@@ -158,7 +161,8 @@ func (w *world) owner(space, name string) (string, bool) {
 		return m[1], true
 	}
 	parts := strings.Split(name, "/")
-	if space == "metric's alarm" && len(parts) > 2 { // SERVICE/CELL/KIND or SERVICE/CELL/SHARD/KIND
+	// SERVICE/CELL/KIND or SERVICE/CELL/SHARD/KIND; those of front doors and of the directory's table as a cell's.
+	if space == "metric's alarm" && len(parts) > 2 {
 		if cell := w.names.Cell(parts[1]); len(parts) == 3 {
 			return cell.WatchStack(), true
 		} else {
