@@ -300,7 +300,7 @@ const (
 
 // Alerts says who is told.
 type Alerts struct {
-	TopicARN string            `yaml:"topicArn,omitempty" shape:"topic"`             // an SNS standard topic, for the cells of its region
+	TopicARN string            `yaml:"topicArn,omitempty" shape:"topic"`             // an SNS standard topic, for what is in its region
 	Topics   map[string]string `yaml:"topics,omitempty" keys:"region" shape:"topic"` // the same for further regions
 }
 

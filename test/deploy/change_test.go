@@ -142,9 +142,9 @@ func (w *world) touchedByChange(t *testing.T, happened fates, was []string) {
 				"AWS::Lambda::Alias", "AWS::Lambda::Function", "AWS::Lambda::Version"}
 		}
 	}
-	// The dashboard and the alarm over all shards know the new one.
+	// The dashboard and the alarm over all shards know the new one, and four had to be more even than five.
 	want[strings.Join([]string{homeAccount, homeRegion, w.of(canary).WatchStack()}, "/")] = []string{
-		"AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard"}
+		"AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard"}
 	now := w.cell(t, canary).Shards.IDs()
 	newcomer := w.of(canary).Shard(now[len(now)-1]).Stack()
 	w.since[newcomer] = 1
