@@ -18,10 +18,11 @@ type finding struct {
 	limit    *Limit
 	fix      string // instead of the rule's
 	shards   []int32
-	on       []int32   // shards that a limit reaches, to which no path leads
-	bond     bond      // the strongest over which it is shared
-	resource *Resource // of what is no node
-	paths    []Path    // of a finding that has its own, instead of those of shards
+	on       []int32        // shards that a limit reaches, to which no path leads
+	bond     bond           // the strongest over which it is shared
+	resource *Resource      // of what is no node
+	paths    []Path         // of a finding that has its own, instead of those of shards
+	cells    map[place]bool // that draw on a pool
 }
 
 // Why nothing that is shared was judged.
@@ -66,6 +67,9 @@ func Run(in Input, opt Options) Report {
 			found = append(found, finding{rule: &ruleUnplaced, level: Review, node: -1, fix: proposal.fix(&ruleUnplaced),
 				message: plural(proposal.Stacks, "stack") + " belong nowhere and are like each other, as shards are: what they share was not judged"})
 		}
+	}
+	for i := range found {
+		g.weigh(&found[i], &opt)
 	}
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards)+len(a.on), len(b.shards)+len(b.on)),

@@ -1,5 +1,10 @@
 package audit
 
+import (
+	"cmp"
+	"strings"
+)
+
 // hits says which share of the shards, and of their cells' tenants, a finding reaches.
 func (g *graph) hits(f *finding, opt *Options) *Hits {
 	reached := f.shards
@@ -34,8 +39,7 @@ func (g *graph) hits(f *finding, opt *Options) *Hits {
 			k = opt.PerTenant[""]
 		}
 		if k < 1 {
-			known = false
-			continue
+			known, k = false, 1
 		}
 		k = min(k, c.all)
 		// a cell counts by its shards: tenants are spread over them
@@ -43,6 +47,7 @@ func (g *graph) hits(f *finding, opt *Options) *Hits {
 		tenants += float64(c.all) * (1 - among(c.all-c.hit, c.all, k))
 		lost += float64(c.all) * among(c.hit, c.all, k)
 	}
+	h.tenants, h.lost = rounded(tenants/float64(len(g.shards))), rounded(lost/float64(len(g.shards)))
 	if known {
 		tenants, lost = rounded(tenants/weight), rounded(lost/weight)
 		h.Tenants, h.Lost = &tenants, &lost
@@ -61,3 +66,17 @@ func among(m, n, k int) float64 {
 
 // rounded keeps six digits, so that the order in which cells are summed does not show.
 func rounded(f float64) float64 { return float64(int64(f*1e6+0.5)) / 1e6 }
+
+// compareFindings orders what is worse before the rest: by level, then by the share of all tenants that has no other
+// shard, the share that has one of these, the number of shards, and the rule.
+func compareFindings(a, b *Finding) int {
+	var x, y Hits
+	if a.Hits != nil {
+		x = *a.Hits
+	}
+	if b.Hits != nil {
+		y = *b.Hits
+	}
+	return cmp.Or(-cmp.Compare(a.Level, b.Level), -cmp.Compare(x.lost, y.lost), -cmp.Compare(x.tenants, y.tenants),
+		-cmp.Compare(len(a.Shards), len(b.Shards)), strings.Compare(a.Rule, b.Rule))
+}

@@ -216,9 +216,13 @@ func (c *counter) whence(b *bound) string {
 }
 
 func (c *counter) poolFinding(r *rule, b *bound, e env, d *draw) finding {
-	return finding{rule: r, level: r.level, node: -1, on: slices.Sorted(maps.Keys(d.on)),
+	f := finding{rule: r, level: r.level, node: -1, on: slices.Sorted(maps.Keys(d.on)),
 		limit: &Limit{Name: lowerFirst(b.Name) + ", " + e.String(), Max: int(b.max), Hard: !b.Adjustable, Quota: b.Code,
 			ID: b.ID, Source: b.from, Certainty: string(b.Certainty), Error: b.Error}}
+	if e.account != unknownAccount && e.region != unknownRegion { // else its cells may be of several accounts
+		f.cells = d.cells
+	}
+	return f
 }
 
 // apiPool says which cells have APIs that one account's request rate bounds.

@@ -192,7 +192,7 @@ var realCases = []realCase{
 		}
 	}, audit.Options{}, []want{
 		{"QT007", "error", `6 of 5 at most: elastic IP addresses per Region, account 111111111111, eu-west-1 (orders-eu-1 3 + orders-eu-2 3); a deployment fails with "AddressLimitExceeded"`},
-		{"PL008", "warning", `2 cells (orders-eu-1 3 + orders-eu-2 3) take 6 of 5 of account 111111111111, eu-west-1: elastic IP addresses per Region (AWS's default)`},
+		{"PL008", "error", `2 cells (orders-eu-1 3 + orders-eu-2 3) take 6 of 5 of account 111111111111, eu-west-1: elastic IP addresses per Region (AWS's default)`},
 	}},
 
 	{"three CloudFront policies per tenant", func(s stackSet) {

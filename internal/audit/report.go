@@ -132,6 +132,9 @@ type Hits struct {
 	// those that have no other; nil when nothing says how many shards serve a tenant.
 	Tenants *float64 `json:"tenants,omitempty"`
 	Lost    *float64 `json:"lost,omitempty"`
+	// lost and tenants are the same shares of all that was read, not only of the cells that are reached; as if one
+	// shard served each tenant where nothing says how many do.
+	lost, tenants float64
 }
 
 // Pool is what the functions of one account and region reserve together.

@@ -105,6 +105,7 @@ func TestExpectedWithinOneCell(t *testing.T) {
 			for _, st := range stacks {
 				s.put(st, "User", "AWS::SQS::Queue", object{"X": object{"Fn::ImportValue": "shared"}})
 			}
+			s.put("orders-eu-3-shard-s01", "Own", "AWS::SQS::Queue", object{}) // so that it is not the whole fleet
 			r := s.run(t)
 			if len(r.Findings) != 1 || r.Findings[0].Rule+" "+r.Findings[0].Level.String() != want {
 				t.Errorf("%s, across cells %v: %+v, want %s", name, across, r.Findings, want)

@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // Kinds of suppression.
@@ -39,9 +38,7 @@ func (r *Report) settle(acks []Waiver, opt *Options) {
 		fresh[i].Fingerprint = fresh[i].fingerprint()
 	}
 	r.Findings = append(r.Findings, fresh...)
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(-cmp.Compare(a.Level, b.Level), -cmp.Compare(len(a.Shards), len(b.Shards)), strings.Compare(a.Rule, b.Rule))
-	})
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return compareFindings(&a, &b) })
 	opt.Baseline.apply(r.Findings)
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Compare(a.suppressedLast(), b.suppressedLast())
