@@ -48,7 +48,7 @@ var arnForms = []arnForm{
 	{"iam", "policy/", "", "AWS::IAM::ManagedPolicy"},
 	{"iam", "instance-profile/", "", "AWS::IAM::InstanceProfile"},
 	{"kms", "key/", "", "AWS::KMS::Key"},
-	{"kms", "alias/", "", "AWS::KMS::Alias"},
+	{"kms", "alias/", "", typeAlias},
 	{"logs", "log-group:", ":", "AWS::Logs::LogGroup"},
 	{"elasticloadbalancing", "loadbalancer/app/", "/", typeLoadBalancer},
 	{"elasticloadbalancing", "loadbalancer/net/", "/", typeLoadBalancer},
@@ -58,6 +58,9 @@ var arnForms = []arnForm{
 	{"elasticloadbalancing", "listener/app/", "", typeListener},
 	{"elasticloadbalancing", "listener/net/", "", typeListener},
 	{"events", "event-bus/", "", "AWS::Events::EventBus"},
+	{"events", "rule/", "", "AWS::Events::Rule"},
+	{"cloudwatch", "alarm:", "", "AWS::CloudWatch::Alarm"},
+	{"ec2", "launch-template/", "", "AWS::EC2::LaunchTemplate"},
 	{"states", "stateMachine:", ":", "AWS::StepFunctions::StateMachine"},
 	{"rds", "cluster:", "", "AWS::RDS::DBCluster"},
 	{"rds", "db:", "", "AWS::RDS::DBInstance"},
@@ -103,6 +106,10 @@ func (a arn) target() (typ, name, whole string, ok bool) {
 			rest = rest[strings.LastIndexByte(rest, '/')+1:] // a path may lead the name
 		case "AWS::SecretsManager::Secret":
 			rest = secretSuffix.ReplaceAllString(rest, "")
+		case typeAlias:
+			rest = f.prefix + rest // which begins the alias's name
+		case "AWS::Events::Rule":
+			rest = rest[strings.LastIndexByte(rest, '/')+1:] // the bus leads the name of a rule on another than the default one
 		case typeGroup:
 			_, rest, _ = strings.Cut(rest, "autoScalingGroupName/")
 		}

@@ -9,6 +9,8 @@ const (
 	typeGroup        = "AWS::AutoScaling::AutoScalingGroup"
 	typeFunction     = "AWS::Lambda::Function"
 	typeParameter    = "AWS::SSM::Parameter"
+	typeRecord       = "AWS::Route53::RecordSet"
+	typeAlias        = "AWS::KMS::Alias"
 	typeNested       = "AWS::CloudFormation::Stack"
 	typeExport       = "export" // of a stack that was not read
 )
@@ -131,6 +133,7 @@ var known = map[string]traits{
 	"AWS::Lambda::Version":                             {rule: &ruleFunction, partOf: "FunctionName"},
 	"AWS::Lambda::Url":                                 {rule: &ruleFunction, partOf: "TargetFunctionArn"},
 	"AWS::Lambda::EventSourceMapping":                  {rule: &ruleQueue, partOf: "EventSourceArn"},
+	"AWS::Lambda::EventInvokeConfig":                   {rule: &ruleFunction, partOf: "FunctionName"},
 	"AWS::Lambda::LayerVersion":                        {rule: &ruleBuild, name: "LayerName"},
 	"AWS::EFS::FileSystem":                             {rule: &ruleFileSystem},
 	"AWS::EFS::AccessPoint":                            {rule: &ruleFileSystem, partOf: "FileSystemId"},
@@ -156,6 +159,7 @@ var known = map[string]traits{
 	"AWS::Pipes::Pipe":                                 {rule: &ruleWorkflow, name: "Name"},
 	typeTargetGroup:                                    {rule: &ruleCompute, name: "Name"},
 	typeGroup:                                          {rule: &ruleCompute, name: "AutoScalingGroupName"},
+	"AWS::AutoScaling::ScalingPolicy":                  {rule: &ruleCompute, partOf: "AutoScalingGroupName"},
 	"AWS::EC2::Instance":                               {rule: &ruleCompute},
 	"AWS::ECS::Service":                                {rule: &ruleCompute, name: "ServiceName"},
 	"AWS::ECS::Cluster":                                {rule: &ruleCompute, name: "ClusterName"},
@@ -172,7 +176,7 @@ var known = map[string]traits{
 	"AWS::S3::BucketPolicy":                            {rule: &ruleBucket, partOf: "Bucket"},
 	"AWS::SNS::TopicPolicy":                            {rule: &ruleTopic, partOf: "Topics"},
 	"AWS::KMS::Key":                                    {rule: &ruleKey},
-	"AWS::KMS::Alias":                                  {rule: &ruleKey, name: "AliasName", partOf: "TargetKeyId"},
+	typeAlias:                                          {rule: &ruleKey, name: "AliasName", partOf: "TargetKeyId"},
 	"AWS::SecretsManager::Secret":                      {rule: &ruleKey, name: "Name"},
 	"AWS::CertificateManager::Certificate":             {rule: &ruleKey},
 	typeParameter:                                      {rule: &ruleValue, name: "Name"},

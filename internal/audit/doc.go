@@ -17,7 +17,7 @@
 //     listener and not the other way round. An attachment is cut at the wall: between a shard's
 //     resource and one that is no shard's it runs from the shard outwards, never inwards; between two
 //     shards it runs both ways; between two resources of nobody it runs from the one that is served
-//     to the one that serves.
+//     to the one that serves, and from a DNS record to what it names as well.
 //  3. A grant (an IAM statement's resources) lets its holder use something. A shard's grant is a
 //     reference. A grant held by nobody's resource to a shard's resource is no fate of anyone: a
 //     router that may call every shard does not fail with one of them.

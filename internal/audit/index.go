@@ -317,8 +317,11 @@ func (b *builder) index() {
 
 // nameKeyOf is the key of a physical name in the scope in which the type's names are unique.
 func nameKeyOf(e env, typ, name string) nameKey {
-	if typ == "AWS::DynamoDB::GlobalTable" {
-		typ = "AWS::DynamoDB::Table" // one namespace
+	switch typ { // one namespace for two types
+	case "AWS::DynamoDB::GlobalTable":
+		typ = "AWS::DynamoDB::Table"
+	case "AWS::CloudWatch::CompositeAlarm":
+		typ = "AWS::CloudWatch::Alarm"
 	}
 	if made, ok := transformed[typ]; ok {
 		typ = made

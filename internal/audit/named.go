@@ -131,7 +131,7 @@ func (b *builder) name(i int, from int32, path, keys []string, s string, word bo
 		if to == from {
 			continue
 		}
-		if saysType(keys, b.nodes[to].typ) {
+		if saysType(keys, b.nodes[to].typ) || b.nodes[to].typ == typeAlias { // nothing else's name begins with alias/
 			hit = true
 			b.refer(from, to, byName, path)
 			continue

@@ -69,6 +69,8 @@ func (b *builder) tieUp() {
 				forward = true
 			case theirs >= 0 && joints[b.nodes[p.from].typ]:
 				forward = true // what it joins depends on each other through it
+			case theirs < 0 && b.nodes[p.from].typ == typeRecord:
+				forward = true // who goes by the name goes to what it names
 			}
 			if !outward {
 				b.out[to] = append(b.out[to], edge{to: p.from, how: byAttachment, at: p.at})
