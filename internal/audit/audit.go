@@ -53,6 +53,7 @@ func Run(in Input, opt Options) Report {
 	found = append(found, g.versionFindings(opt.Fleet)...)
 	found = append(found, g.crossings...)
 	found = append(found, g.unseenFindings()...)
+	found = append(found, g.withdrawnFindings(opt.Before)...)
 	mapped, unused := g.mapping.report()
 	found = append(found, unused...)
 	found = append(found, g.notes...)

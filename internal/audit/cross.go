@@ -16,7 +16,7 @@ var (
 	ruleCrossNetwork   = rule{"SC004", Error, "network path", "remove it: cells reach each other through their public front doors or not at all"}
 	ruleCrossOrder     = rule{"SC005", Error, "stack", "remove the dependency, so that each cell can be deployed and rolled back while the other one is broken"}
 
-	crossRules = []rule{ruleCrossExport, ruleCrossParameter, ruleCrossName, ruleCrossNetwork, ruleCrossOrder}
+	crossRules = []rule{ruleCrossExport, ruleCrossParameter, ruleCrossName, ruleCrossNetwork, ruleCrossOrder, ruleWithdrawn}
 )
 
 // cellOf is the cell of a node, as far as it is known; ID is always "".

@@ -64,6 +64,8 @@ type Options struct {
 	Today time.Time
 	// Mapping says who is who, the first rule first, before the stacks' own tags, paths and names.
 	Mapping []MapRule
+	// Before are the stacks as they are deployed, when the deployment over them is to be judged as well; nil when not.
+	Before []Stack
 	// Fleet is what should have been read, as far as somebody knows; nil when nobody does.
 	Fleet *Fleet
 }

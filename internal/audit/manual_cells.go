@@ -61,6 +61,21 @@ Resources:
       RedrivePolicy: {deadLetterTargetArn: !GetAtt One.Arn, maxReceiveCount: 5}
       Tags: [{Key: "cellwall:cell", Value: eu-2}]
 `},
+	"SC006": {"export dropped while a deployed stack imports it", "The new assembly drops or changes an export that a deployed stack imports, as happens in the CDK when a consumer stops importing, or is removed: the export goes with its last reference. CloudFormation refuses to update the exporting stack until nobody imports it any more. It is an error when no order of deployments works: the importing stack is not in the new assembly, imports it still, or needs something that the exporting one has to export first. A warning when one does: those that import it first. It takes the stacks as they are deployed (--before DIR), below was/ in the example.",
+		`-- was/orders-core.yaml --
+Resources:
+  Queue: {Type: AWS::SQS::Queue}
+Outputs:
+  Queue: {Value: !GetAtt Queue.Arn, Export: {Name: orders-queue}}
+-- was/orders-mailer.yaml --
+Resources:
+  Mailer:
+    Type: AWS::Lambda::Function
+    Properties: {Environment: {Variables: {QUEUE: !ImportValue orders-queue}}}
+-- orders-core.yaml --
+Resources:
+  Queue: {Type: AWS::SQS::Queue}
+`},
 }
 
 // cellManual is the documentation of the SD and SI rules that look at several cells.

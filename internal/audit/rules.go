@@ -25,7 +25,7 @@ type Rule struct {
 	Title  string `json:"title"`  // what is found, in a few words
 	Help   string `json:"help"`   // why it matters and when it is not so bad: plain sentences
 	// Example is what the rule finds. One that begins with "-- " is a directory of templates: below a line
-	// "-- NAME … --" stands the text of one file, or of several that are the same. Others are prose.
+	// "-- NAME … --" stands the text of one file, or of several that are the same; what is below was/ is deployed. Others are prose.
 	Example string `json:"example"`
 	Fix     string `json:"fix"`
 }

@@ -46,12 +46,28 @@ func TestExamples(t *testing.T) {
 			}
 			continue
 		}
-		in, err := assembly.Load(files(r.Example))
+		next, was := files(r.Example), fstest.MapFS{}
+		for name, file := range next {
+			if old, ok := strings.CutPrefix(name, "was/"); ok {
+				was[old] = file
+				delete(next, name)
+			}
+		}
+		in, err := assembly.Load(next)
 		if err != nil {
 			t.Errorf("%s: %v", r.ID, err)
 			continue
 		}
-		report := audit.Run(in, audit.Options{})
+		var opt audit.Options
+		if len(was) > 0 {
+			before, err := assembly.Load(was)
+			if err != nil {
+				t.Errorf("%s: %v", r.ID, err)
+				continue
+			}
+			opt.Before = before.Stacks
+		}
+		report := audit.Run(in, opt)
 		found := false
 		for _, f := range report.Findings {
 			found = found || f.Rule == r.ID && f.Level == r.Level

@@ -94,13 +94,15 @@ type Accepted struct {
 // Report is all that deploying the second assembly over the first does, in the order of cells, shards and
 // names.
 type Report struct {
-	Fleet       []Edit     `json:"fleet,omitempty"` // of the fleet's description, where both are known
-	Stacks      []Stack    `json:"stacks"`
-	Billed      []Billed   `json:"billed"`
-	Concurrency []Room     `json:"concurrency"`
-	Refused     []Refusal  `json:"refused"`
-	Accepted    []Accepted `json:"accepted,omitempty"`
-	Notes       []string   `json:"notes"`
+	Fleet       []Edit   `json:"fleet,omitempty"` // of the fleet's description, where both are known
+	Stacks      []Stack  `json:"stacks"`
+	Billed      []Billed `json:"billed"`
+	Concurrency []Room   `json:"concurrency"`
+	// Exports are those that go, or change, while deployed stacks import them.
+	Exports  []audit.Withdrawal `json:"exports,omitempty"`
+	Refused  []Refusal          `json:"refused"`
+	Accepted []Accepted         `json:"accepted,omitempty"`
+	Notes    []string           `json:"notes"`
 }
 
 // Empty says that nothing changes.
@@ -161,6 +163,10 @@ func Compare(was, next audit.Input, opt Options) Report {
 		r.Refused = append(r.Refused, refusals(&r.Stacks[i])...)
 	}
 	r.Refused = append(r.Refused, collisions(r.Stacks)...)
+	var notes []string
+	r.Exports, notes = c.withdrawn()
+	r.Notes = append(r.Notes, notes...)
+	r.Refused = append(r.Refused, exportRefusals(r.Exports)...)
 	for _, room := range r.Concurrency {
 		r.Refused = append(r.Refused, room.refusals()...)
 	}

@@ -41,6 +41,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, room := range r.Concurrency {
 		room.write(b)
 	}
+	r.writeExports(b)
 	if len(r.Accepted) > 0 {
 		b.WriteString("accepted\n")
 		accepted := make([]Refusal, len(r.Accepted))

@@ -90,6 +90,7 @@ func (a *app) auditParts() []auditPart {
 		&auditMap{},
 		&auditLive{},
 		&auditDecisions{},
+		&auditBefore{},
 	}
 }
 

@@ -41,7 +41,8 @@ only an assembly shows what another version of the app or of a function differs 
 begin in its own directory: put an older version of it beside the present one.
 
 Exit status 3 when something had better not be deployed: what keeps data is replaced or removed for good, a
-name is taken still, CloudFormation would refuse, reserved concurrency fits in no order, or data would leave
+name is taken still, CloudFormation would refuse, an export goes that deployed stacks import and no order of
+deployments ends that, reserved concurrency fits in no order, or data would leave
 the KMS key under which it can be read, unless --accept-key-change says why that may be. With --directory,
 also when NEW lacks a shard that a live topology of that directory names.`,
 		Args: exactly(2),
