@@ -44,6 +44,14 @@ func (r *Report) Unjudged() string {
 
 // Run audits stacks. It cannot fail: what it cannot judge is a review item.
 func Run(in Input, opt Options) Report {
+	r, acks := examine(in, &opt)
+	r.settle(acks, &opt)
+	return r
+}
+
+// examine is a report of which nothing is suppressed yet, and the acknowledgements that the templates have.
+func examine(in Input, options *Options) (Report, []Waiver) {
+	opt := *options
 	g := build(in, opt)
 	found := g.shareFindings()
 	c := newCounter(g, opt)
@@ -80,30 +88,35 @@ func Run(in Input, opt Options) Report {
 	if r.Skipped == nil {
 		r.Skipped = []string{}
 	}
-	r.settle(g.acknowledgements(), &opt)
-	r.Summary = g.summary(r.Findings)
-	return r
+	r.Summary = g.summary()
+	return r, g.acknowledgements()
 }
 
-func (g *graph) summary(fs []Finding) Summary {
-	s := Summary{Stacks: len(g.stacks), Shards: append([]Shard{}, g.shards...), Findings: map[string]int{}}
+// summary is what was read; what was found is counted when the findings are settled.
+func (g *graph) summary() Summary {
+	s := Summary{Stacks: len(g.stacks), Shards: append([]Shard{}, g.shards...)}
 	for i := range g.nodes {
 		if g.nodes[i].kind == resourceNode {
 			s.Resources++
 		}
 		s.References += len(g.out[i])
 	}
+	return s
+}
+
+// count counts findings, those that are suppressed apart.
+func (s *Summary) count(fs []Finding) {
+	s.Findings = map[string]int{}
 	for _, name := range levelNames {
 		s.Findings[name] = 0
 	}
-	for _, f := range fs {
-		if f.Suppressed != nil {
+	for i := range fs {
+		if fs[i].Suppressed != nil {
 			s.Suppressed++
 			continue
 		}
-		s.Findings[f.Level.String()]++
+		s.Findings[fs[i].Level.String()]++
 	}
-	return s
 }
 
 // shareFindings are the resources on which more than one shard depends.

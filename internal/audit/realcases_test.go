@@ -171,16 +171,6 @@ var realCases = []realCase{
 		{"QT007", "fatal", `11 of 10 at most: resource policies per Region, account 111111111111, eu-west-1 (service-00 1 + service-01 1 + service-02 1 + service-03 1 + service-04 1 + service-05 1 + service-06 1 + service-07 1 + 3 of 3 more); a deployment fails with "LimitExceededException: Resource limit exceeded"`},
 	}},
 
-	{"504 resources in only one context variant", func(s stackSet) {
-		for variant, n := range map[string]int{"orders-eu-1-core": 380, "orders-us-1-core": 504} {
-			for i := range n {
-				s.put(variant, fmt.Sprintf("Topic%03d", i), "AWS::SNS::Topic", object{})
-			}
-		}
-	}, audit.Options{}, []want{
-		{"QT006", "fatal", `504 of 500 at most: resources per template, of stack "orders-us-1-core"; a deployment fails with "Number of resources, N, is greater than maximum allowed, 500"`},
-	}},
-
 	{"a NAT per zone per cell against five EIPs", func(s stackSet) {
 		for _, cell := range []string{"eu-1", "eu-2"} {
 			for _, zone := range []string{"a", "b", "c"} {

@@ -47,6 +47,8 @@ type Report struct {
 	Mapping  []Mapped  `json:"mapping,omitempty"` // the mapping's rules, as given
 	// Proposal is a mapping that would fit, where nothing says who is who.
 	Proposal *Proposal `json:"proposal,omitempty"`
+	// Variants are what was read of each, when several were audited; Summary has the sums, and each shard once.
+	Variants []VariantRead `json:"variants,omitempty"`
 }
 
 // Summary counts what was read and found.
@@ -74,6 +76,9 @@ type Finding struct {
 	// Fingerprint names this finding from run to run: 32 hexadecimal digits, see fingerprint.
 	Fingerprint string       `json:"fingerprint"`
 	Suppressed  *Suppression `json:"suppressed,omitempty"` // why it does not count; nil when it does
+	// Variants are those in which it holds at this level; none when it does in all that were audited.
+	Variants []string `json:"variants,omitempty"`
+	home     int      // from 1, the variant of which the rest is; 0 for none
 }
 
 // Resource says where something stands. Stack is empty for what no template that was read defines.
@@ -150,6 +155,7 @@ type Pool struct {
 	Unknown   int        `json:"unknown"`   // whose reservation only a deployment knows
 	Source    string     `json:"source"`    // of Limit: default, fleet or live
 	Cells     []CellPool `json:"cells"`
+	Variants  []string   `json:"variants,omitempty"` // that have it so; none when all do
 }
 
 // CellPool is the part of a pool that one cell reserves; Cell is "" for what is no cell's.

@@ -129,9 +129,9 @@ func TestReportsConform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func(name string, in audit.Input, opt audit.Options) {
+	check := func(name string, in audit.Input, opt audit.Options, more ...audit.Variant) {
 		t.Helper()
-		data, err := json.Marshal(audit.Run(in, opt))
+		data, err := json.Marshal(audit.RunVariants(append([]audit.Variant{{Name: "a", Input: in}}, more...), opt))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,6 +156,8 @@ func TestReportsConform(t *testing.T) {
 		check(r.ID+", waived", in, audit.Options{Waivers: []audit.Waiver{w}})
 	}
 	check("a full load balancer", sharedALB(101, true).load(t), audit.Options{})
+	check("a full load balancer in one variant", sharedALB(101, true).load(t), audit.Options{}, audit.Variant{Name: "b", Input: sharedALB(3, true).load(t)})
+	check("an export in use", mailing(nil).load(t), audit.Options{Before: mailing(map[string]any{"queue": ref("Queue")}, "queue").load(t).Stacks})
 	for _, bad := range []string{`{}`, `{"schema":"cellwall.audit/v2"}`} {
 		report, err := jsonschema.UnmarshalJSON(strings.NewReader(bad))
 		if err != nil {

@@ -27,7 +27,7 @@ var (
 	waiverRules = []rule{ruleExpired, ruleUnused, ruleIncomplete}
 )
 
-// settle gives each finding its fingerprint and suppressions, adds what is wrong with those, and sorts.
+// settle gives each finding its fingerprint and suppressions, adds what is wrong with those, sorts and counts.
 func (r *Report) settle(acks []Waiver, opt *Options) {
 	for i := range r.Findings {
 		r.Findings[i].Fingerprint = r.Findings[i].fingerprint()
@@ -43,6 +43,7 @@ func (r *Report) settle(acks []Waiver, opt *Options) {
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Compare(a.suppressedLast(), b.suppressedLast())
 	})
+	r.Summary.count(r.Findings)
 }
 
 func (f *Finding) suppressedLast() int {

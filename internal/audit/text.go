@@ -91,8 +91,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		p.line("")
 	}
 	for _, pool := range r.Pools {
-		p.line("reserved concurrency of account %s in %s: %d − %d kept free − %d reserved by %s = %d left",
-			pool.Account, pool.Region, pool.Limit, pool.Free, pool.Reserved, pool.by(), pool.Left)
+		only := ""
+		if len(pool.Variants) > 0 {
+			only = " in " + strings.Join(pool.Variants, ", ")
+		}
+		p.line("reserved concurrency of account %s in %s%s: %d − %d kept free − %d reserved by %s = %d left",
+			pool.Account, pool.Region, only, pool.Limit, pool.Free, pool.Reserved, pool.by(), pool.Left)
 	}
 	if n := len(r.Skipped); n > 0 {
 		p.line("not read, no templates: %s", strings.Join(r.Skipped, ", "))
@@ -105,7 +109,14 @@ func (r *Report) WriteText(w io.Writer) error {
 	if s.Suppressed > 0 {
 		counts = append(counts, fmt.Sprintf("%d suppressed", s.Suppressed))
 	}
-	p.line("%s, %s, %s in %s: %s", plural(s.Stacks, "stack"), plural(s.Resources, "resource"),
+	in := ""
+	if len(r.Variants) > 0 {
+		in = plural(len(r.Variants), "variant") + ", "
+		for _, v := range r.Variants {
+			p.line("variant %s: %s, %s, %s", v.Name, plural(v.Stacks, "stack"), plural(v.Resources, "resource"), plural(v.Shards, "shard"))
+		}
+	}
+	p.line("%s%s, %s, %s in %s: %s", in, plural(s.Stacks, "stack"), plural(s.Resources, "resource"),
 		plural(len(s.Shards), "shard"), plural(s.cells(), "cell"), strings.Join(counts, ", "))
 	if why := r.Unjudged(); why != "" {
 		p.line("NOT JUDGED: %s", why)
@@ -173,11 +184,11 @@ func plural(n int, word string) string {
 func (f *Finding) writeText(p printer, first bool) {
 	const indent = "         "
 	if s := f.Suppressed; s != nil {
-		p.line("%-8s %s  %s, %s: %s", "(none)", f.Rule, f.Message, f.Level, s.text())
+		p.line("%-8s %s  %s%s, %s: %s", "(none)", f.Rule, f.Message, f.only(), f.Level, s.text())
 		return
 	}
 	if f.Level == Info { // short: there is nothing to do about it
-		p.line("%-8s %s  %s: %s", f.Level, f.Rule, f.Message, f.Reason)
+		p.line("%-8s %s  %s%s: %s", f.Level, f.Rule, f.Message, f.only(), f.Reason)
 		if len(f.Paths) > 0 {
 			p.line("%spath   %s", indent, f.Paths[0].text())
 		}
@@ -188,6 +199,9 @@ func (f *Finding) writeText(p printer, first bool) {
 		if text != "" {
 			p.line("%s%-6s %s", indent, word, text)
 		}
+	}
+	if len(f.Variants) > 0 {
+		line("only", "in "+strings.Join(f.Variants, ", "))
 	}
 	if r := f.Resource; r != nil && first {
 		line("what", r.text())
@@ -204,6 +218,14 @@ func (f *Finding) writeText(p printer, first bool) {
 	}
 	line("why", f.Reason)
 	line("fix", f.Fix)
+}
+
+// only is " (only in cdk.out-us)" of a finding that does not hold in all variants.
+func (f *Finding) only() string {
+	if len(f.Variants) == 0 {
+		return ""
+	}
+	return " (only in " + strings.Join(f.Variants, ", ") + ")"
 }
 
 // text is "waived until 2027-03-31: moves to shards of its own".

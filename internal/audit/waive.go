@@ -23,6 +23,7 @@ type Waiver struct {
 	// and what is below it, or of the resource id of File.
 	acknowledged bool
 	path, id     string
+	home         int // as a Finding's
 }
 
 // matches says whether a waiver speaks of a finding of its rule. Of what is only listed there is
@@ -109,7 +110,7 @@ func (w *Waiver) lacks() string {
 }
 
 func (w *Waiver) finding(r *rule, level Level, message string) Finding {
-	return Finding{Rule: r.id, Level: level, Message: message, Fix: r.fix,
+	return Finding{Rule: r.id, Level: level, Message: message, Fix: r.fix, home: w.home,
 		Resource: &Resource{File: w.File, Line: w.Line, Path: w.path, LogicalID: w.id}}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +23,7 @@ func auditCommand(a *app) *cobra.Command {
 	var failOn string
 	parts := a.auditParts()
 	cmd := &cobra.Command{
-		Use:   "audit [--format text|json|sarif|html] [-o FILE] [--fail-on fatal|error|warning|review] DIR",
+		Use:   "audit [--format text|json|sarif|html] [-o FILE] [--fail-on fatal|error|warning|review] DIR...",
 		Short: "Find what shards share in a CDK cloud assembly or in CloudFormation templates",
 		Long: `Find each resource on which more than one shard depends, with the path that shows it.
 
@@ -30,12 +32,15 @@ belongs to a shard by its tags cellwall:cell and cellwall:shard, by its construc
 by its name SERVICE-CELL-shard-SID; --shard and --map say it of others. The fleet file, when there is one, gives
 the accounts' concurrency and what an assembly of some cells lacks.
 
+Several DIRs are variants of one app, synthesised under different context: each is judged by itself, and what is found
+in several is said once; what does not hold in all names those in which it does.
+
 Exit status 3 when something is found at or above --fail-on, or when not one shard can be told (--fail-on
 fatal silences that), 2 when DIR is nothing that can be audited.
 A waivers file and CDK acknowledgements of cellwall::RULE say which findings are accepted, why, and until when;
 a baseline says which were there before. Those stay in the report and do not count.
 A directory that is called rules or explain is written ./rules. docs/audit.md describes all of this.`,
-		Args: exactly(1),
+		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level, ok := failLevels[failOn]
 			if !ok {
@@ -44,18 +49,18 @@ A directory that is called rules or explain is written ./rules. docs/audit.md de
 			if err := output.decide(); err != nil {
 				return err
 			}
-			in, err := loadAssembly(args[0])
+			variants, err := loadVariants(args)
 			if err != nil {
 				return err
 			}
 			var opt audit.Options
 			for _, part := range parts {
-				if err := part.apply(cmd, &in, &opt); err != nil {
+				if err := part.apply(cmd, variants, &opt); err != nil {
 					return err
 				}
 			}
-			report := audit.Run(in, opt)
-			if err := output.write(a.out, &report, args[0]); err != nil {
+			report := audit.RunVariants(variants, opt)
+			if err := output.write(a.out, &report, args); err != nil {
 				return fmt.Errorf("write the report: %w", err)
 			}
 			if why := report.Unjudged(); why != "" {
@@ -79,8 +84,8 @@ A directory that is called rules or explain is written ./rules. docs/audit.md de
 // auditPart is a group of flags that decides one part of the audit's options.
 type auditPart interface {
 	register(cmd *cobra.Command)
-	// apply reads what the flags name. in is what was read, and a part may add to its notes.
-	apply(cmd *cobra.Command, in *audit.Input, opt *audit.Options) error
+	// apply reads what the flags name. in is what was read.
+	apply(cmd *cobra.Command, in []audit.Variant, opt *audit.Options) error
 }
 
 // auditParts are applied in this order.
@@ -99,7 +104,7 @@ type auditFleet struct{ app *app }
 
 func (*auditFleet) register(*cobra.Command) {} // --fleet is every command's
 
-func (p *auditFleet) apply(cmd *cobra.Command, _ *audit.Input, opt *audit.Options) error {
+func (p *auditFleet) apply(cmd *cobra.Command, _ []audit.Variant, opt *audit.Options) error {
 	o, err := p.app.auditOptions(cmd.Flags().Changed("fleet"))
 	if err != nil {
 		return err
@@ -133,6 +138,23 @@ func (a *app) auditOptions(asked bool) (audit.Options, error) {
 		return opt, hint(usagef("the fleet's audit.waivers: %w", err), "docs/audit.md shows such a file")
 	}
 	return opt, nil
+}
+
+// loadVariants reads the directories that are audited, each a variant of its name.
+func loadVariants(dirs []string) ([]audit.Variant, error) {
+	var out []audit.Variant
+	for _, dir := range dirs {
+		v := audit.Variant{Name: filepath.ToSlash(filepath.Clean(dir))}
+		if slices.ContainsFunc(out, func(o audit.Variant) bool { return o.Name == v.Name }) {
+			return nil, usagef("%s is named twice", dir)
+		}
+		var err error
+		if v.Input, err = loadAssembly(dir); err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // loadAssembly reads DIR and nothing outside of it, wherever its links and manifests point.

@@ -137,7 +137,7 @@ func TestAuditRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "accepts 1 arg(s), received 0"},
+		{nil, "requires at least 1 arg(s), only received 0"},
 		{[]string{dir + "/nowhere"}, "there is no directory"},
 		{[]string{file}, "is a file, not a directory"},
 		{[]string{filepath.Dir(file)}, "no manifest.json of a cloud assembly and no CloudFormation template"},

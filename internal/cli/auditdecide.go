@@ -25,7 +25,7 @@ func (d *auditDecisions) register(cmd *cobra.Command) {
 // maxBaseline bounds a former report, in bytes.
 const maxBaseline = 512 << 20
 
-func (d *auditDecisions) apply(_ *cobra.Command, _ *audit.Input, opt *audit.Options) error {
+func (d *auditDecisions) apply(_ *cobra.Command, _ []audit.Variant, opt *audit.Options) error {
 	opt.Today = time.Now()
 	if d.waivers != "" {
 		data, err := readSmall(d.waivers)

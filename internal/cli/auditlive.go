@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,19 +42,29 @@ func (p *auditLive) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.role, "live-role", "", "with --live: name of the role to assume in accounts other than the caller's")
 }
 
-func (p *auditLive) apply(cmd *cobra.Command, in *audit.Input, opt *audit.Options) error {
+func (p *auditLive) apply(cmd *cobra.Command, in []audit.Variant, opt *audit.Options) error {
 	if !p.ask {
 		if p.role != "" {
 			return usagef("--live-role says who asks, and nobody does: give --live as well")
 		}
 		return nil
 	}
-	places := audit.LimitsUsed(*in, *opt)
+	places, environments := map[audit.Environment][]string{}, []audit.Environment{}
+	for _, v := range in {
+		for e, ids := range audit.LimitsUsed(v.Input, *opt) {
+			places[e] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(places[e], ids))))
+		}
+		for _, e := range audit.Environments(v.Input.Stacks) {
+			if !slices.Contains(environments, e) {
+				environments = append(environments, e)
+			}
+		}
+	}
 	if len(places) == 0 {
 		return hint(usagef("--live: no stack says its account and region"), "synthesise with an environment (account and region), or leave --live out")
 	}
 	ctx := cmd.Context()
-	base, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(audit.Environments(in.Stacks)[0].Region), config.WithRetryMaxAttempts(liveTries))
+	base, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(environments[0].Region), config.WithRetryMaxAttempts(liveTries))
 	if err != nil {
 		return hint(fmt.Errorf("find AWS credentials: %w", err), "set AWS_PROFILE, or sign in with the AWS CLI")
 	}
@@ -62,7 +73,7 @@ func (p *auditLive) apply(cmd *cobra.Command, in *audit.Input, opt *audit.Option
 		return usagef("--live-role: %w", err)
 	}
 	opt.Live = &audit.Live{}
-	for _, e := range audit.Environments(in.Stacks) {
+	for _, e := range environments {
 		opt.Live.Places = append(opt.Live.Places, readLive(ctx, accounts, e, places[e]))
 	}
 	return nil

@@ -26,7 +26,7 @@ func (p *auditMap) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.file, "map", "", "file of such rules, after those of --shard")
 }
 
-func (p *auditMap) apply(_ *cobra.Command, _ *audit.Input, opt *audit.Options) error {
+func (p *auditMap) apply(_ *cobra.Command, _ []audit.Variant, opt *audit.Options) error {
 	for _, s := range p.rules {
 		r, err := audit.ParseMapRule(s)
 		if err != nil {

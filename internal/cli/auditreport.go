@@ -57,19 +57,19 @@ func (o *auditOutput) decide() error {
 	return nil
 }
 
-// write writes the report of the directory dir.
-func (o *auditOutput) write(out io.Writer, r *audit.Report, dir string) error {
+// write writes the report of the directories dirs.
+func (o *auditOutput) write(out io.Writer, r *audit.Report, dirs []string) error {
 	if o.file == "" {
-		return o.encode(out, r, dir)
+		return o.encode(out, r, dirs)
 	}
 	var b bytes.Buffer
-	if err := o.encode(&b, r, dir); err != nil {
+	if err := o.encode(&b, r, dirs); err != nil {
 		return err
 	}
 	return replaceFile(o.file, b.Bytes())
 }
 
-func (o *auditOutput) encode(w io.Writer, r *audit.Report, dir string) error {
+func (o *auditOutput) encode(w io.Writer, r *audit.Report, dirs []string) error {
 	switch o.format {
 	case "json":
 		enc := json.NewEncoder(w)
@@ -77,10 +77,19 @@ func (o *auditOutput) encode(w io.Writer, r *audit.Report, dir string) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	case "sarif":
-		lines := &resourceLines{dir: dir, seen: map[string]map[string]int{}}
-		return sarif.Write(w, r, sarif.Options{Version: version(), Dir: filepath.ToSlash(filepath.Clean(dir)), Line: lines.of})
+		opt := sarif.Options{Version: version()}
+		if len(dirs) == 1 {
+			opt.Dir, opt.Line = filepath.ToSlash(filepath.Clean(dirs[0])), linesIn(dirs[0]).of
+		} else {
+			opt.Line = variantLines(dirs)
+		}
+		return sarif.Write(w, r, opt)
 	case "html":
-		return page.Write(w, r, filepath.Base(filepath.Clean(dir)))
+		names := make([]string, len(dirs))
+		for i, dir := range dirs {
+			names[i] = filepath.Base(filepath.Clean(dir))
+		}
+		return page.Write(w, r, strings.Join(names, ", "))
 	}
 	return r.WriteText(w)
 }
@@ -113,6 +122,33 @@ func replaceFile(file string, data []byte) (err error) {
 type resourceLines struct {
 	dir  string
 	seen map[string]map[string]int // by file
+}
+
+func linesIn(dir string) *resourceLines {
+	return &resourceLines{dir: dir, seen: map[string]map[string]int{}}
+}
+
+// variantLines finds lines in files that begin with the name of the variant that has them.
+func variantLines(dirs []string) func(file, logicalID string) int {
+	lines := map[string]*resourceLines{}
+	for _, dir := range dirs {
+		lines[filepath.ToSlash(filepath.Clean(dir))] = linesIn(dir)
+	}
+	return func(file, logicalID string) int {
+		best := ""
+		for name := range lines {
+			if strings.HasPrefix(file, name+"/") && len(name) > len(best) {
+				best = name
+			}
+		}
+		if best == "" { // what is of no variant, or of the directory "."
+			if l := lines["."]; l != nil {
+				return l.of(file, logicalID)
+			}
+			return 0
+		}
+		return lines[best].of(strings.TrimPrefix(file, best+"/"), logicalID)
+	}
 }
 
 // maxLined bounds the files that are searched for lines, in bytes.

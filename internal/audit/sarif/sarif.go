@@ -218,6 +218,13 @@ func (opt *Options) result(f *audit.Finding) result {
 	if len(f.Shards) > 0 {
 		res.Property["shards"] = len(f.Shards)
 	}
+	if len(f.Variants) > 0 {
+		names := make([]string, len(f.Variants))
+		for i, name := range f.Variants {
+			names[i] = plain(name)
+		}
+		res.Property["variants"] = names
+	}
 	if f.Limit != nil {
 		res.Property["limit"] = f.Limit
 	}
@@ -264,6 +271,9 @@ func sentence(f *audit.Finding) string {
 	text := f.Message + "."
 	if f.Reason != "" {
 		text += " " + f.Reason + "."
+	}
+	if len(f.Variants) > 0 {
+		text += " Only in " + strings.Join(f.Variants, ", ") + "."
 	}
 	if f.Fix != "" {
 		text += " To mend it: " + f.Fix + "."
