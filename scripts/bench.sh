@@ -33,6 +33,9 @@ go test ./internal/blast -run '^$' -bench BesidePython -benchtime 20x
 heading 'audit: 101,000 resources in 525 stacks'
 go test ./internal/audit -run '^$' -bench Run -benchtime 3x -benchmem -count "$count"
 
+heading 'audit beside cfn-lint: the templates of a cell, each end to end'
+go test ./internal/audit/assembly -run '^$' -bench BesideCfnLint -benchtime 20x
+
 heading 'local cell: durable writes to the store of a cell'
 go test ./internal/adapter/boltitems -run '^$' -bench . -count "$count"
 

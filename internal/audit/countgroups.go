@@ -111,7 +111,7 @@ func (c *counter) prefixList(from int32, r propValue) (v4, v6 span) {
 			ref, _ = att.At(0).Str()
 		}
 	}
-	if i, ok := c.ids[c.nodes[from].stack][ref]; ok && c.nodes[i].typ == "AWS::EC2::PrefixList" {
+	if i, ok := c.resources[c.nodes[from].stack][ref]; ok && c.nodes[i].typ == "AWS::EC2::PrefixList" {
 		n, known := c.prop(i, "MaxEntries").number()
 		if !known {
 			n = c.prop(i, "Entries").length()

@@ -177,6 +177,9 @@ var settings = []struct{ limit, typ, property string }{
 
 func (c *counter) countLists() {
 	add := func(limit string, i int32, n span) {
+		if c.far(limit, c.envOf(i), n) {
+			return
+		}
 		u := usage{limit: limit, rule: ruleOfPart(limit), node: i, stack: -1, env: c.envOf(i)}
 		u.add(c, i, n)
 		c.usages = append(c.usages, u)
@@ -201,7 +204,7 @@ func (c *counter) countLists() {
 	}
 	for _, s := range settings {
 		for _, i := range c.types[s.typ] {
-			if n, ok := c.prop(i, s.property).number(); ok {
+			if n, ok := c.prop(i, s.property).number(); ok && !c.far(s.limit, c.envOf(i), n) {
 				u := usage{limit: s.limit, rule: ruleOfPart(s.limit), node: i, stack: -1, env: c.envOf(i), setting: true}
 				u.add(c, i, n)
 				c.usages = append(c.usages, u)

@@ -24,6 +24,9 @@ var documentCounts = []documentCount{
 
 func (c *counter) countPolicies() {
 	add := func(limit string, i int32, size span, fix string) {
+		if c.far(limit, c.envOf(i), size) {
+			return
+		}
 		u := usage{limit: limit, rule: &rulePolicySize, node: i, stack: -1, env: c.envOf(i), fix: fix}
 		u.add(c, i, size)
 		c.usages = append(c.usages, u)
@@ -86,17 +89,15 @@ func (c *counter) unescapedSize(i int32, p propValue) span {
 
 // countInline sums the inline policies of each role, over every stack that adds one.
 func (c *counter) countInline() {
-	roles := map[int32]*usage{}
-	of := func(role int32) *usage {
-		if roles[role] == nil {
-			roles[role] = &usage{limit: "iam.inline-role", rule: &rulePolicySize, node: role, stack: -1, env: c.envOf(role)}
-		}
-		return roles[role]
+	type policy struct {
+		role, from int32
+		size       span
 	}
+	var policies []policy
 	for _, role := range c.types["AWS::IAM::Role"] {
 		for _, p := range c.prop(role, "Policies").items() {
 			if doc := p.get("PolicyDocument"); doc.Kind() != template.Null {
-				of(role).add(c, role, c.documentSize(role, doc))
+				policies = append(policies, policy{role, role, c.documentSize(role, doc)})
 			}
 		}
 	}
@@ -108,10 +109,25 @@ func (c *counter) countInline() {
 			}
 			for _, role := range c.named(p, property) {
 				if c.nodes[role].typ == "AWS::IAM::Role" {
-					of(role).add(c, p, size)
+					policies = append(policies, policy{role, p, size})
 				}
 			}
 		}
+	}
+	sizes := map[int32]span{}
+	for _, p := range policies {
+		sizes[p.role] = sizes[p.role].plus(p.size)
+	}
+	roles := map[int32]*usage{}
+	for _, p := range policies {
+		const limit = "iam.inline-role"
+		if c.far(limit, c.envOf(p.role), sizes[p.role]) {
+			continue
+		}
+		if roles[p.role] == nil {
+			roles[p.role] = &usage{limit: limit, rule: &rulePolicySize, node: p.role, stack: -1, env: c.envOf(p.role)}
+		}
+		roles[p.role].add(c, p.from, p.size)
 	}
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		c.usages = append(c.usages, *roles[role])

@@ -15,7 +15,7 @@ import (
 // counted runs all counting rules over one stack, and gives what is used of each limit by the part's name.
 func counted(t testing.TB, resources object, more ...Stack) map[string]span {
 	in := Input{Stacks: append([]Stack{{Name: "s", File: "s.json", Account: "111111111111", Region: "eu-west-1", Template: parse(t, object{"Resources": resources})}}, more...)}
-	c := newCounter(build(in, Options{}), Options{})
+	c := newCounter(build(in, Options{}), Options{Live: &Live{}}) // so that all is noted, however little
 	c.count()
 	out := map[string]span{}
 	for i := range c.usages {
@@ -204,7 +204,7 @@ func TestJSONSizeIsTheSize(t *testing.T) {
 			rapid.Map(rapid.MapOfN(rapid.StringMatching(`[A-Z][a-z:"]{0,6}`), rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) }), 0, 4), func(m map[string]any) any { return m }))
 	}
 	c := newCounter(&graph{}, Options{})
-	c.ids = make([]map[string]int32, 1)
+	c.resources = make([]map[string]int32, 1)
 	rapid.Check(t, func(t *rapid.T) {
 		v := object{"Version": "2012-10-17", "X": value(3).Draw(t, "value")}
 		var b strings.Builder

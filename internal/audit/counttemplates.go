@@ -27,17 +27,7 @@ func (c *counter) countTemplates() {
 func dynamicReferences(t *template.Template) int {
 	n := 0
 	for i := range t.Resources {
-		walk(t.Resources[i].Properties, func(s string) { n += strings.Count(s, "{{resolve:") })
+		template.Strings(t.Resources[i].Properties, func(s string) { n += strings.Count(s, "{{resolve:") })
 	}
 	return n
-}
-
-// walk calls f with each string of a value.
-func walk(n template.Node, f func(string)) {
-	if s, ok := n.Str(); ok {
-		f(s)
-	}
-	for i := range n.Len() {
-		walk(n.At(i), f)
-	}
 }

@@ -84,8 +84,10 @@ type graph struct {
 	shards  []Shard
 	scopes  []template.Scope // of the stacks
 	nodes   []node
-	out     [][]edge
-	notes   []finding
+	// resources are the nodes of what a stack's template defines, by logical id.
+	resources []map[string]int32
+	out       [][]edge
+	notes     []finding
 	// crossings are what couples cells.
 	crossings []finding
 	// writers are who may change what is shared as identity or configuration.

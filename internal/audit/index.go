@@ -18,8 +18,7 @@ type nameKey struct {
 // builder builds the graph. Its maps find nodes by what references say.
 type builder struct {
 	*graph
-	resources     []map[string]int32 // by stack and logical id
-	params        []map[string]int32
+	params        []map[string]int32 // by stack and logical id
 	outputs       []map[string]int32
 	conds         []map[string]int32
 	nested        []map[string]int // by stack and logical id: the stack nested there
@@ -147,7 +146,7 @@ func (b *builder) passValues() {
 				if passed.Kind() != template.Map {
 					break
 				}
-				if v, ok := single(b.scopes[p].Eval(passed.At(i))); ok {
+				if v, ok := oneText(b.scopes[p], passed.At(i)); ok {
 					sc.Values[passed.Key(i)] = v
 				} else {
 					sc.Unknown[passed.Key(i)] = true
@@ -174,7 +173,13 @@ func (b *builder) add(n node) int32 {
 
 // addNodes makes a node of everything that the templates define, and says where each belongs.
 func (b *builder) addNodes() []place {
-	var owners []place
+	count := 0
+	for i := range b.stacks {
+		t := &b.stacks[i].Template
+		count += len(t.Resources) + len(t.Parameters) + len(t.Outputs) + len(t.Conditions)
+	}
+	b.nodes, b.out = make([]node, 0, count), make([][]edge, 0, count)
+	owners := make([]place, 0, count)
 	own := func(p place) { owners = append(owners, p) }
 	for i := range b.stacks {
 		s := &b.stacks[i]
@@ -275,7 +280,7 @@ func (b *builder) index() {
 		if !ok {
 			continue
 		}
-		name, ok := single(b.scopes[n.stack].Eval(v))
+		name, ok := oneText(b.scopes[n.stack], v)
 		if !ok || name == "" {
 			continue
 		}

@@ -102,7 +102,7 @@ const (
 // holeSize is the size of what a hole of an expression of stack i stands for.
 func (c *counter) holeSize(i int32, hole string) span {
 	id, attr, isAttr := strings.Cut(hole, ".")
-	at, ok := c.ids[i][id]
+	at, ok := c.resources[i][id]
 	if !ok {
 		return span{1, longestName}
 	}

@@ -185,7 +185,7 @@ func tagsOf(r *template.Resource, sc template.Scope, more map[string]bool) map[s
 		if !strings.HasPrefix(key, "cellwall:") && !more[key] {
 			return
 		}
-		if v, ok := single(sc.Eval(value)); ok {
+		if v, ok := oneText(sc, value); ok {
 			tags[key] = v
 		}
 	}
@@ -198,6 +198,15 @@ func tagsOf(r *template.Resource, sc template.Scope, more map[string]bool) map[s
 		set(n.At(i).GetString("Key"), value)
 	}
 	return tags
+}
+
+// oneText is the text of an expression that stands for exactly one known string; a string as it is written, which most
+// are, needs no evaluation.
+func oneText(sc template.Scope, n template.Node) (string, bool) {
+	if s, ok := n.Scalar(); ok {
+		return s, true
+	}
+	return single(sc.Eval(n))
 }
 
 // single is the text of an expression that stands for exactly one known string.

@@ -92,7 +92,7 @@ func (p propValue) text() (string, bool) {
 	if p.Kind() == template.Null {
 		return "", false
 	}
-	return single(p.scope.Eval(p.Node))
+	return oneText(*p.scope, p.Node)
 }
 
 // is says whether the value is that string, and or says what holds when it is not there.

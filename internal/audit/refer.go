@@ -101,6 +101,9 @@ func (b *builder) referParameter(i int, p *template.Parameter) {
 }
 
 func (b *builder) referValue(i int, from int32, n template.Node, base []string) {
+	if n.Kind() == template.Null {
+		return
+	}
 	template.Uses(n, func(u template.Use) { b.use(i, from, u, base) })
 }
 

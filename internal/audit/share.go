@@ -54,10 +54,17 @@ func (g *graph) share(most bond) *sharers {
 	comp, count := g.components(most)
 	s := &sharers{words: (len(g.shards) + 63) / 64, comp: comp}
 	s.bits = make([]uint64, count*s.words)
-	members := make([][]int32, count)
-	for i := range g.nodes {
-		c := comp[i]
-		members[c] = append(members[c], int32(i))
+	starts := make([]int32, count+2) // of each component in members, one place further until they are filled
+	for _, c := range comp {
+		starts[c+2]++
+	}
+	for c := range count {
+		starts[c+2] += starts[c+1]
+	}
+	members := make([]int32, len(comp))
+	for i, c := range comp {
+		members[starts[c+1]] = int32(i)
+		starts[c+1]++
 		if shard := g.nodes[i].shard; shard >= 0 {
 			s.bits[int(c)*s.words+int(shard/64)] |= 1 << (shard % 64)
 		}
@@ -65,7 +72,7 @@ func (g *graph) share(most bond) *sharers {
 	// a component is numbered after all that it leads to, so this order sees who depends first
 	for c := count - 1; c >= 0; c-- {
 		from := s.bits[c*s.words : (c+1)*s.words]
-		for _, i := range members[c] {
+		for _, i := range members[starts[c]:starts[c+1]] {
 			for _, e := range g.out[i] {
 				if e.bond > most || comp[e.to] == int32(c) {
 					continue

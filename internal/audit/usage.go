@@ -53,7 +53,6 @@ type counter struct {
 	*graph
 	opt    Options
 	types  map[string][]int32 // nodes of resources by type, macros' types as what they become
-	ids    []map[string]int32 // by stack: nodes of resources by logical id
 	usages []usage
 	// registers are who registers targets, by target group; see registrants.
 	registers map[int32][]int32
@@ -62,17 +61,14 @@ type counter struct {
 }
 
 func newCounter(g *graph, opt Options) *counter {
-	c := &counter{graph: g, opt: opt, types: map[string][]int32{}, ids: make([]map[string]int32, len(g.stacks))}
+	c := &counter{graph: g, opt: opt, types: map[string][]int32{}}
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		if n.kind != resourceNode {
 			continue
 		}
-		c.types[cmp.Or(transformed[n.typ], n.typ)] = append(c.types[cmp.Or(transformed[n.typ], n.typ)], int32(i))
-		if c.ids[n.stack] == nil {
-			c.ids[n.stack] = map[string]int32{}
-		}
-		c.ids[n.stack][n.id] = int32(i)
+		typ := cmp.Or(transformed[n.typ], n.typ)
+		c.types[typ] = append(c.types[typ], int32(i))
 	}
 	return c
 }
@@ -319,6 +315,17 @@ func (c *counter) count() {
 	c.countBalancers()
 	c.countGroupRules()
 	c.countPolicies()
+}
+
+// far says whether so much is too far from the limit for anybody to hear of it. Counting rules ask before they note
+// where it is used, which for most resources would be for nothing. A limit that the account itself was asked for is
+// never far: whether it is known is told by what draws on it.
+func (c *counter) far(limit string, e env, n span) bool {
+	if c.opt.Live != nil {
+		return false
+	}
+	b, ok := c.bound(limit, e)
+	return !ok || float64(n.most)*100 < b.max*warnPercent
 }
 
 // limitFindings judge every counting rule.

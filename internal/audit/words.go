@@ -65,7 +65,7 @@ func saysType(keys []string, typ string) bool {
 func (b *builder) keysOf(from int32, path []string) []string {
 	var keys []string
 	for i := len(path) - 1; i >= 0 && len(keys) < 2; i-- {
-		if _, err := strconv.Atoi(path[i]); err != nil {
+		if strings.Trim(path[i], "0123456789") != "" { // no index into a list
 			keys = append(keys, path[i])
 		}
 	}

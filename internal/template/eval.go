@@ -272,6 +272,9 @@ func (s *evaluation) findInMap(arg Node) (string, bool) {
 
 // product joins each text of a with each of b, within the bounds.
 func product(a, b []Text) []Text {
+	if len(a) == 1 && len(b) == 1 {
+		return []Text{concat(a[0], b[0])}
+	}
 	out := make([]Text, 0, len(a)*len(b))
 	for _, x := range a {
 		for _, y := range b {

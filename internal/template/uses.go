@@ -31,8 +31,20 @@ type Use struct {
 
 // Uses visits every reference of a value, depth first in the order of the file.
 func Uses(n Node, visit func(Use)) {
-	w := walker{visit: visit}
+	w := walker{visit: visit, path: make([]string, 0, 16)}
 	w.walk(n, false)
+}
+
+// Strings calls visit with each string of a value, those inside of intrinsic functions included.
+func Strings(n Node, visit func(string)) { n.strings(visit) }
+
+func (n *Node) strings(visit func(string)) {
+	if n.kind == String {
+		visit(n.text)
+	}
+	for i := range n.items {
+		n.items[i].strings(visit)
+	}
 }
 
 type walker struct {
