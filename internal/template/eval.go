@@ -182,7 +182,7 @@ func (s *evaluation) sub(arg Node) []Text {
 				known[part.Var] = next
 			}
 		}
-		out = product(out, next)
+		out = extended(out, next)
 	}
 	return out
 }
@@ -199,9 +199,9 @@ func (s *evaluation) join(arg Node) []Text {
 	out := []Text{nil}
 	for i, item := range items {
 		if i > 0 {
-			out = product(out, literal(sep))
+			out = extended(out, literal(sep))
 		}
-		out = product(out, s.eval(item))
+		out = extended(out, s.eval(item))
 	}
 	return out
 }
@@ -270,11 +270,21 @@ func (s *evaluation) findInMap(arg Node) (string, bool) {
 	return n.Scalar()
 }
 
+// extended is the product of a and b. It may take the memory of a, which its caller made: most expressions stand for one
+// text, which so grows in place.
+func extended(a, b []Text) []Text {
+	if len(a) != 1 || len(b) != 1 {
+		return product(a, b)
+	}
+	if len(a[0]) == 0 {
+		a[0] = make(Text, 0, 4)
+	}
+	a[0] = appended(a[0], b[0])
+	return a
+}
+
 // product joins each text of a with each of b, within the bounds.
 func product(a, b []Text) []Text {
-	if len(a) == 1 && len(b) == 1 {
-		return []Text{concat(a[0], b[0])}
-	}
 	out := make([]Text, 0, len(a)*len(b))
 	for _, x := range a {
 		for _, y := range b {
@@ -295,7 +305,10 @@ func capped(ts []Text) []Text {
 // tooLong stands for a text beyond the bounds, whatever is joined to it.
 var tooLong = Text{{Hole: cutText}}
 
-func concat(x, y Text) Text {
+func concat(x, y Text) Text { return appended(append(make(Text, 0, len(x)+len(y)), x...), y) }
+
+// appended is concat in the memory of x.
+func appended(x, y Text) Text {
 	if len(x) > 0 && x[0] == tooLong[0] {
 		return x
 	}
@@ -309,14 +322,12 @@ func concat(x, y Text) Text {
 	if size > MaxText || len(x)+len(y) > maxParts {
 		return tooLong
 	}
-	out := make(Text, 0, len(x)+len(y))
-	out = append(out, x...)
 	for _, p := range y {
-		if n := len(out); n > 0 && out[n-1].Hole == "" && p.Hole == "" {
-			out[n-1].Literal += p.Literal
+		if n := len(x); n > 0 && x[n-1].Hole == "" && p.Hole == "" {
+			x[n-1].Literal += p.Literal
 			continue
 		}
-		out = append(out, p)
+		x = append(x, p)
 	}
-	return out
+	return x
 }

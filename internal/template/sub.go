@@ -11,7 +11,10 @@ type SubPart struct {
 // ParseSub splits the string of an Fn::Sub. "${!x}" is the literal "${x}"; a "${" that is never closed
 // is literal text, as CloudFormation has it.
 func ParseSub(s string) []SubPart {
-	var parts []SubPart
+	if s == "" {
+		return nil
+	}
+	parts := make([]SubPart, 0, 2*strings.Count(s, "${")+1)
 	literal := func(t string) {
 		if t == "" {
 			return
