@@ -15,8 +15,8 @@ import (
 //   - An account's pool (PL) is a warning. It is an error when all cells of a fleet draw on it and what they are said to
 //     draw is more than it has, by a number that is certain.
 //
-// A fleet is what the fleet file lists, where something of it was read; else what was read, of two cells at least. One
-// cell alone bounds what is shared in it. Nothing falls below warning for being small, and no level changes of what
+// A fleet has two cells at least, of those that were read and those that the fleet file lists besides. One cell alone
+// bounds what is shared in it. Nothing falls below warning for being small, and no level changes of what
 // only deployments see (SI007), of which waves decide (SI006, SI009), or of a type that nobody knows (SI000). Within a level what loses more tenants stands
 // first, see compareFindings.
 
@@ -63,7 +63,7 @@ func (g *graph) fleetSize(opt *Options) (shards int, fleet bool) {
 	for i := range g.unseen {
 		shards += len(g.unseen[i].shards)
 	}
-	return shards, g.cellsOf(opt) > 1 || len(g.fleetCells(opt.Fleet)) > 0
+	return shards, g.cellsOf(opt) > 1
 }
 
 // cellsOf is how many cells there are, those of the fleet file that were not read included.

@@ -52,7 +52,7 @@ func TestSeverityFollowsShare(t *testing.T) {
 		"of all but one":                          {2, 4, 7, role, use, nil, "SI001 warning"},
 		"of all of one cell":                      {2, 4, 4, role, use, nil, "SI001 warning"},
 		"of all, one cell is all that was read":   {1, 4, 4, role, use, nil, "SI001 warning"},
-		"of all of a fleet of one cell":           {1, 4, 4, role, use, fleet(1, 4), "SI001 error"},
+		"of all of a fleet of one cell":           {1, 4, 4, role, use, fleet(1, 4), "SI001 warning"},
 		"of all that were read, not of the fleet": {2, 4, 8, role, use, fleet(3, 4), "SI001 warning"},
 		"of all of the fleet":                     {2, 4, 8, role, use, fleet(2, 4), "SI001 error"},
 		"one that was not read":                   {2, 4, 8, role, use, fleet(2, 5), "SI001 warning"},
