@@ -101,10 +101,9 @@ func (b *builder) referParameter(i int, p *template.Parameter) {
 }
 
 func (b *builder) referValue(i int, from int32, n template.Node, base []string) {
-	if n.Kind() == template.Null {
-		return
+	if n.Kind() != template.Null { // most of what a resource may have it has not
+		template.Uses(n, func(u template.Use) { b.use(i, from, u, base) })
 	}
-	template.Uses(n, func(u template.Use) { b.use(i, from, u, base) })
 }
 
 // use makes the edges of one reference in stack i.

@@ -31,7 +31,10 @@ type Use struct {
 
 // Uses visits every reference of a value, depth first in the order of the file.
 func Uses(n Node, visit func(Use)) {
-	w := walker{visit: visit, path: make([]string, 0, 16)}
+	if n.kind == Null {
+		return
+	}
+	w := walker{visit: visit, path: make([]string, 0, 8)}
 	w.walk(n, false)
 }
 
