@@ -37,6 +37,12 @@
 // reference between resources of two cells counts, whichever way fate runs along it, grants included; and so do
 // network paths and what the manifest deploys first. What is expected to be shared is so within one cell.
 //
+// # Levels
+//
+// A level is the rule's, and then follows the share of the fleet's shards and cells that a finding reaches, see weigh.
+// Variants of one app's context are judged apart and reported once, see RunVariants; what deploying over what is there
+// would break is found by Withdrawals.
+//
 // # Cost
 //
 // Sharing is computed over the condensation of the graph with one bit set of shards per component:

@@ -219,7 +219,8 @@ func (c *counter) poolFinding(r *rule, b *bound, e env, d *draw) finding {
 	f := finding{rule: r, level: r.level, node: -1, on: slices.Sorted(maps.Keys(d.on)),
 		limit: &Limit{Name: lowerFirst(b.Name) + ", " + e.String(), Max: int(b.max), Hard: !b.Adjustable, Quota: b.Code,
 			ID: b.ID, Source: b.from, Certainty: string(b.Certainty), Error: b.Error}}
-	if e.account != unknownAccount && e.region != unknownRegion { // else its cells may be of several accounts
+	// without account and region its cells may be of several accounts, and a limit that is not known is not overdrawn
+	if e.account != unknownAccount && e.region != unknownRegion && b.unknown == "" {
 		f.cells = d.cells
 	}
 	return f

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 
 	"cellwall.dev/cellwall/internal/audit/limitdata"
 )
@@ -13,37 +14,38 @@ import (
 //     then no cell is left that a wrong edit does not reach, and when several may write it (see severalWrite), unless
 //     fewer than one shard in smallShare have it.
 //   - An account's pool (PL) is a warning. It is an error when all cells of a fleet draw on it and what they are said to
-//     draw is more than it has, by a number that is certain.
+//     draw is more than it has, by a number that is certain. Throttles of APIs (PL005) bound and do not draw.
 //
 // A fleet has two cells at least, of those that were read and those that the fleet file lists besides. One cell alone
-// bounds what is shared in it. Nothing falls below warning for being small, and no level changes of what
-// only deployments see (SI007), of which waves decide (SI006, SI009), or of a type that nobody knows (SI000). Within a level what loses more tenants stands
-// first, see compareFindings.
+// bounds what is shared in it. Nothing falls below warning for being small, and no level changes of what only
+// deployments see (SI007), of which waves decide (SI006, SI009), of a network (SI008), whose parts on the data path are
+// SD014's, or of a type that nobody knows (SI000). Within a level what loses more
+// tenants stands first, see compareFindings.
 
 // smallShare is one in how many of a fleet's shards are few: 5 %.
 const smallShare = 20
+
+// heldLevel are the SI rules whose levels do not follow the share.
+var heldLevel = []*rule{&ruleOther, &ruleBuild, &ruleOrder, &ruleNetwork, &ruleVersion}
 
 // weigh raises or lowers the level of a finding by the share of the fleet that it reaches.
 func (g *graph) weigh(f *finding, opt *Options) {
 	of, fleet := g.fleetSize(opt)
 	switch f.rule.id[:2] {
 	case "SI":
-		if f.rule == &ruleOrder || f.rule == &ruleBuild || f.rule == &ruleVersion || f.rule == &ruleOther {
+		if slices.Contains(heldLevel, f.rule) {
 			return
 		}
 		n := len(f.shards)
 		switch {
 		case f.level == Warning && fleet && n == of && n > 1:
 			f.level, f.reason = Error, join(f.reason, fmt.Sprintf("all %d shards of the fleet depend on it: there is none that a wrong edit of it does not reach", n))
-			if f.rule == &ruleNetwork {
-				f.fix = "give each cell a network of its own: what the shards of one cell share in it, a cell bounds"
-			}
 		case f.level == Error && n*smallShare < of:
 			f.level, f.reason = Warning, join(f.reason, fmt.Sprintf("no error, since it reaches %d of %d shards, fewer than one in %d", n, of, smallShare))
 		}
 	case "PL":
 		l := f.limit
-		if f.level == Warning && fleet && len(f.cells) > 1 && len(f.cells) == g.cellsOf(opt) && l != nil && l.Used > l.Max &&
+		if f.rule != &rulePoolAPI && f.level == Warning && fleet && len(f.cells) > 1 && len(f.cells) == g.cellsOf(opt) && l != nil && l.Used > l.Max &&
 			(l.Source != LimitDefault || l.Certainty == string(limitdata.High)) {
 			f.level, f.reason = Error, join(f.reason, fmt.Sprintf("all %d cells of the fleet draw on it, and more than it has", len(f.cells)))
 		}

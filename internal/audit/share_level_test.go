@@ -65,7 +65,7 @@ func TestSeverityFollowsShare(t *testing.T) {
 		"of all of two cells":                     {2, 4, 8, table, use, nil, "SD002 error"},
 		"a layer of all":                          {2, 4, 8, "AWS::Lambda::LayerVersion", use, nil, "SI006 warning"},
 		"of a type nobody knows":                  {2, 4, 8, "AWS::RoboMaker::Fleet", use, nil, "SI000 warning"},
-		"the network of all":                      {2, 4, 8, "AWS::EC2::VPC", use, nil, "SI008 error"},
+		"the network of all":                      {2, 4, 8, "AWS::EC2::VPC", use, nil, "SI008 warning"},
 		"the network of all but one":              {2, 4, 7, "AWS::EC2::VPC", use, nil, "SI008 warning"},
 		"the network of one cell":                 {2, 4, 4, "AWS::EC2::VPC", use, nil, "SI008 info"},
 	} {
@@ -108,6 +108,18 @@ func TestPoolSeverity(t *testing.T) {
 		if got := levelOf(s.run(t), "PL003"); got != c.level {
 			t.Errorf("%s: %q, want %q", name, got, c.level)
 		}
+	}
+}
+
+// TestThrottlesDoNotDraw holds that throttles of all cells' APIs that add up to more than the account's rate stay a warning.
+func TestThrottlesDoNotDraw(t *testing.T) {
+	s := stackSet{}
+	for _, cell := range []string{"c1", "c2"} {
+		s.put("orders-"+cell+"-core", "Api", "AWS::ApiGatewayV2::Api", object{"ProtocolType": "HTTP"})
+		s.put("orders-"+cell+"-core", "Stage", "AWS::ApiGatewayV2::Stage", object{"ApiId": ref("Api"), "DefaultRouteSettings": object{"ThrottlingRateLimit": 8000}})
+	}
+	if got := levelOf(s.run(t), "PL005"); got != "warning" {
+		t.Errorf("%q", got)
 	}
 }
 
