@@ -77,8 +77,9 @@ func examine(in Input, options *Options) (Report, []Waiver) {
 				message: plural(proposal.Stacks, "stack") + " belong nowhere and are like each other, as shards are: what they share was not judged"})
 		}
 	}
+	all := g.size(&opt)
 	for i := range found {
-		g.weigh(&found[i], &opt)
+		found[i].weigh(all)
 	}
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(-cmp.Compare(a.level, b.level), -cmp.Compare(len(a.shards)+len(a.on), len(b.shards)+len(b.on)),

@@ -19,8 +19,8 @@ import (
 // A fleet has two cells at least, of those that were read and those that the fleet file lists besides. One cell alone
 // bounds what is shared in it. Nothing falls below warning for being small, and no level changes of what only
 // deployments see (SI007), of which waves decide (SI006, SI009), of a network (SI008), whose parts on the data path are
-// SD014's, or of a type that nobody knows (SI000). Within a level what loses more
-// tenants stands first, see compareFindings.
+// SD014's, or of a type that nobody knows (SI000). Within a level what loses more tenants stands first, see
+// compareFindings.
 
 // smallShare is one in how many of a fleet's shards are few: 5 %.
 const smallShare = 20
@@ -29,8 +29,7 @@ const smallShare = 20
 var heldLevel = []*rule{&ruleOther, &ruleBuild, &ruleOrder, &ruleNetwork, &ruleVersion}
 
 // weigh raises or lowers the level of a finding by the share of the fleet that it reaches.
-func (g *graph) weigh(f *finding, opt *Options) {
-	of, fleet := g.fleetSize(opt)
+func (f *finding) weigh(fleet size) {
 	switch f.rule.id[:2] {
 	case "SI":
 		if slices.Contains(heldLevel, f.rule) {
@@ -38,14 +37,14 @@ func (g *graph) weigh(f *finding, opt *Options) {
 		}
 		n := len(f.shards)
 		switch {
-		case f.level == Warning && fleet && n == of && n > 1:
+		case f.level == Warning && fleet.cells > 1 && n == fleet.shards:
 			f.level, f.reason = Error, join(f.reason, fmt.Sprintf("all %d shards of the fleet depend on it: there is none that a wrong edit of it does not reach", n))
-		case f.level == Error && n*smallShare < of:
-			f.level, f.reason = Warning, join(f.reason, fmt.Sprintf("no error, since it reaches %d of %d shards, fewer than one in %d", n, of, smallShare))
+		case f.level == Error && n*smallShare < fleet.shards:
+			f.level, f.reason = Warning, join(f.reason, fmt.Sprintf("no error, since it reaches %d of %d shards, fewer than one in %d", n, fleet.shards, smallShare))
 		}
 	case "PL":
 		l := f.limit
-		if f.rule != &rulePoolAPI && f.level == Warning && fleet && len(f.cells) > 1 && len(f.cells) == g.cellsOf(opt) && l != nil && l.Used > l.Max &&
+		if f.rule != &rulePoolAPI && f.level == Warning && fleet.cells > 1 && len(f.cells) == fleet.cells && l != nil && l.Used > l.Max &&
 			(l.Source != LimitDefault || l.Certainty == string(limitdata.High)) {
 			f.level, f.reason = Error, join(f.reason, fmt.Sprintf("all %d cells of the fleet draw on it, and more than it has", len(f.cells)))
 		}
@@ -59,13 +58,15 @@ func join(reason, more string) string {
 	return reason + "; " + more
 }
 
-// fleetSize is how many shards there are, and whether these are a fleet rather than a part of one that nobody knows.
-func (g *graph) fleetSize(opt *Options) (shards int, fleet bool) {
-	shards = len(g.shards)
+// size is how many shards and cells there are: those that were read, and those of the fleet file besides.
+type size struct{ shards, cells int }
+
+func (g *graph) size(opt *Options) size {
+	s := size{shards: len(g.shards), cells: g.cellsOf(opt)}
 	for i := range g.unseen {
-		shards += len(g.unseen[i].shards)
+		s.shards += len(g.unseen[i].shards)
 	}
-	return shards, g.cellsOf(opt) > 1
+	return s
 }
 
 // cellsOf is how many cells there are, those of the fleet file that were not read included.
