@@ -163,6 +163,9 @@ func (b *builder) arn(i int, from int32, path []string, s string) {
 		}
 		return
 	}
+	if a.service == "states" && a.region == "" {
+		return // arn:aws:states:::sqs:sendMessage is what a workflow does, and no resource; what it does it to stands beside
+	}
 	typ, name, whole, ok := a.target()
 	if !ok {
 		if !strings.ContainsAny(s, "*?") {

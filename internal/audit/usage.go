@@ -143,7 +143,7 @@ func (c *counter) bound(id string, e env) (bound, bool) {
 	if !ok || l.Default == nil {
 		return bound{}, false
 	}
-	b := bound{Limit: l, max: *l.Default, from: LimitDefault}
+	b := bound{Limit: l, max: l.In(e.region), from: LimitDefault}
 	live := c.opt.Live.of(e, l)
 	switch {
 	case live == nil:

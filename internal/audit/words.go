@@ -25,7 +25,7 @@ var typeWords = map[*rule][]string{
 	&ruleCache:        {"cache", "redis", "valkey", "memcached"},
 	&ruleDatabase:     {"database", "dbhost", "dbcluster", "dbproxy", "opensearch"},
 	&ruleFunction:     {"function", "lambda"},
-	&ruleTopic:        {"topic", "eventbus", "sns"},
+	&ruleTopic:        {"topic", "eventbus", "busname", "busarn", "sns"},
 	&ruleRole:         {"role"},
 	&ruleKey:          {"secret"},
 	&ruleLogs:         {"loggroup"},

@@ -19,10 +19,8 @@ var writing = map[string]string{
 	"AWS::SecretsManager::ResourcePolicy":         "SecretId",
 	"AWS::SecretsManager::RotationSchedule":       "SecretId",
 	"AWS::SecretsManager::SecretTargetAttachment": "SecretId",
-	"AWS::KMS::Alias":                             "TargetKeyId",
 	"AWS::AppConfig::Deployment":                  "ApplicationId",
 	"AWS::AppConfig::HostedConfigurationVersion":  "ApplicationId",
-	"AWS::WAFv2::WebACLAssociation":               "WebACLArn",
 	"AWS::Lambda::LayerVersionPermission":         "LayerVersionArn",
 	typeFunction:                                  "LoggingConfig", // what it logs
 }

@@ -5,6 +5,7 @@
 //
 //  1. WellFormed: every limit has an id of its own, a scope, a unit and a source; its certainty is one of the three.
 //  2. Found: Get finds each limit of All by its id, and nothing else.
+//  3. Regional: In is a region's own number where there is one, and the default everywhere else.
 package limitdata
 
 import (
@@ -36,6 +37,8 @@ type Limit struct {
 	Scope   string `json:"scope"` // what it is counted over: per-alb, per-account-region, …
 	// Default is the published number, in units of Unit. It is nil where AWS publishes none that holds for all.
 	Default *float64 `json:"default"`
+	// Regions are the regions in which AWS publishes another number than Default.
+	Regions map[string]float64 `json:"regions"`
 	// Max is how far AWS raises the default; 0 when that is not published.
 	Max        float64   `json:"max"`
 	Unit       string    `json:"unit"`
@@ -64,6 +67,18 @@ var load = sync.OnceValue(func() []Limit {
 	slices.SortFunc(limits, func(a, b Limit) int { return strings.Compare(a.ID, b.ID) })
 	return limits
 })
+
+// In is the published number for a region. It is Default where AWS publishes none for that region, and where the region is
+// not known; and 0 for a limit without any.
+func (l *Limit) In(region string) float64 {
+	if n, ok := l.Regions[region]; ok {
+		return n
+	}
+	if l.Default == nil {
+		return 0
+	}
+	return *l.Default
+}
 
 // All are all limits, sorted by id.
 func All() []Limit { return slices.Clone(load()) }

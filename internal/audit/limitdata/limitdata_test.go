@@ -47,3 +47,22 @@ func TestFound(t *testing.T) {
 		t.Error("the empty id is found")
 	}
 }
+
+func TestRegional(t *testing.T) {
+	name := regexp.MustCompile(`^[a-z]{2}(-gov)?-[a-z]+-\d$`)
+	several := 0
+	for _, l := range All() {
+		for region, want := range l.Regions {
+			several++
+			if l.Default == nil || want <= 0 || want == *l.Default || !name.MatchString(region) || l.In(region) != want {
+				t.Errorf("%s in %s: %v", l.ID, region, want)
+			}
+		}
+		if l.Default != nil && (l.In("") != *l.Default || l.In("xx-nowhere-1") != *l.Default) {
+			t.Errorf("%s is not its default where nothing else is known", l.ID)
+		}
+	}
+	if several == 0 {
+		t.Error("no limit has a region's own number")
+	}
+}
