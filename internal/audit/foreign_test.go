@@ -90,3 +90,59 @@ func TestPoolOfRegion(t *testing.T) {
 		}
 	}
 }
+
+// TestCellsAlone holds that a mapping which says cells, where nothing says shards, is judged by whole cells.
+func TestCellsAlone(t *testing.T) {
+	stacks := map[string]deployed{"global": {template: object{"Resources": object{"T": object{"Type": "AWS::DynamoDB::Table", "Properties": object{"TableName": "sessions"}}}}}}
+	for _, region := range []string{"eu-west-1", "us-east-1"} {
+		stacks["app-"+region] = deployed{template: one("arn:aws:dynamodb:eu-west-1:111111111111:table/sessions"), environment: "111111111111/" + region}
+	}
+	r := audit.Run(manifestOf(t, stacks), audit.Options{Mapping: rulesOf(t, `stack:app-(?P<cell>.+)`)})
+	found := findingsOf(r, "SD002")
+	if len(found) != 1 || !strings.HasPrefix(found[0].Message, "2 of 2 shards of 2 cells (eu-west-1, us-east-1) depend on table") || r.Unjudged() != "" {
+		t.Errorf("%+v", r.Findings)
+	}
+	if got := shardNames(r); got != "eu-west-1/all us-east-1/all" {
+		t.Errorf("shards %s", got)
+	}
+	stacks["node-1"] = deployed{template: object{"Resources": object{"Q": object{"Type": "AWS::SQS::Queue"}}}}
+	if r := audit.Run(manifestOf(t, stacks), audit.Options{Mapping: rulesOf(t, `stack:app-(?P<cell>.+)`, `stack:node-(?P<shard>\d)`)}); shardNames(r) != "1" {
+		t.Errorf("beside a shard, cells are shards: %s", shardNames(r))
+	}
+	if r := audit.Run(manifestOf(t, stacks), audit.Options{}); len(r.Summary.Shards) != 0 {
+		t.Errorf("without a mapping: %s", shardNames(r))
+	}
+}
+
+// TestOneTemplateNestedTwice holds that stacks of one template are told apart by what their parent calls them.
+func TestOneTemplateNestedTwice(t *testing.T) {
+	in := foreign(t, map[string]string{"root.yaml": `Resources:
+  Blobs: {Type: AWS::S3::Bucket}
+  UnitOne: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: ./unit.yaml, Parameters: {Blobs: !Ref Blobs}}}
+  UnitTwo: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: ./unit.yaml, Parameters: {Blobs: !Ref Blobs}}}
+`, "unit.yaml": "Parameters: {Blobs: {Type: String}}\nResources:\n  F: {Type: AWS::Lambda::Function, Properties: {Environment: {Variables: {BLOBS: !Ref Blobs}}}}\n"})
+	r := audit.Run(in, audit.Options{Mapping: rulesOf(t, `path:Unit(?P<shard>\w+)`)})
+	if found := findingsOf(r, "SD004"); len(found) != 1 || len(found[0].Shards) != 2 || shardNames(r) != "One Two" {
+		t.Errorf("shards %s: %+v", shardNames(r), r.Findings)
+	}
+}
+
+// TestReplicasAreOne holds that a table or secret with replicas is one thing in each of their regions, and in no other.
+func TestReplicasAreOne(t *testing.T) {
+	for name, c := range map[string]struct{ typ, key, list, rule string }{
+		"table":  {"AWS::DynamoDB::GlobalTable", "TableName", "Replicas", "SD002"},
+		"secret": {"AWS::SecretsManager::Secret", "Name", "ReplicaRegions", "SI002"},
+	} {
+		stacks := map[string]deployed{"global": {environment: "111111111111/eu-west-1", template: object{"Resources": object{"T": object{"Type": c.typ, "Properties": object{
+			c.key: "all-sessions", c.list: []any{object{"Region": "eu-west-1"}, object{"Region": "us-east-1"}}}}}}}}
+		for _, region := range []string{"eu-west-1", "us-east-1", "ap-south-1"} {
+			stacks["app-"+region] = deployed{environment: "111111111111/" + region, template: object{"Resources": object{"F": object{"Type": "AWS::Lambda::Function",
+				"Properties": object{"Environment": object{"Variables": object{map[string]string{"table": "TABLE_NAME", "secret": "SECRET_NAME"}[name]: "all-sessions"}}}}}}}
+		}
+		r := audit.Run(manifestOf(t, stacks), audit.Options{Mapping: rulesOf(t, `stack:app-(?P<shard>.+)`)})
+		found := findingsOf(r, c.rule)
+		if len(found) != 1 || len(found[0].Shards) != 2 || found[0].Shards[0].ID != "eu-west-1" || found[0].Shards[1].ID != "us-east-1" || found[0].Resource.LogicalID != "T" {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
+	}
+}

@@ -53,6 +53,7 @@ func build(in Input, opt Options) *graph {
 	}
 	b.nest()
 	b.owners = b.addNodes()
+	b.wholeCells(b.owners)
 	b.addShards(b.owners)
 	b.addCells(opt.Fleet)
 	b.addOrdered()
@@ -211,6 +212,22 @@ func (b *builder) addNodes() []place {
 	return owners
 }
 
+// wholeCell is the one shard of a cell where the mapping says cells and nothing says shards.
+const wholeCell = "all"
+
+// wholeCells makes each cell one shard where the mapping says cells and nothing says shards: the cell is then what is
+// not to fail with its siblings.
+func (b *builder) wholeCells(owners []place) {
+	if len(b.mapping.rules) == 0 || slices.ContainsFunc(owners, func(p place) bool { return p.ID != "" }) {
+		return
+	}
+	for i := range owners {
+		if owners[i].Cell != "" {
+			owners[i].ID = wholeCell
+		}
+	}
+}
+
 // addShards numbers the shards in their order and gives each node its own.
 func (b *builder) addShards(owners []place) {
 	// a place that does not say its service is of the one that its cell has elsewhere
@@ -293,10 +310,16 @@ func (b *builder) index() {
 			continue
 		}
 		b.byName[key] = int32(i)
-		if b.bareNames[e] == nil {
-			b.bareNames[e] = map[string][]int32{}
+		b.addBare(e, name, int32(i))
+		for _, region := range b.replicaRegions(n) {
+			there := env{e.account, region}
+			if key := nameKeyOf(there, n.typ, name); region != e.region {
+				if _, taken := b.byName[key]; !taken {
+					b.byName[key] = int32(i)
+					b.addBare(there, name, int32(i))
+				}
+			}
 		}
-		b.bareNames[e][name] = append(b.bareNames[e][name], int32(i))
 	}
 	for i := range b.stacks {
 		s := &b.stacks[i]
@@ -318,6 +341,39 @@ func (b *builder) index() {
 			}
 		}
 	}
+}
+
+// addBare notes a physical name in the account and region in which code may call it so.
+func (b *builder) addBare(e env, name string, i int32) {
+	if b.bareNames[e] == nil {
+		b.bareNames[e] = map[string][]int32{}
+	}
+	b.bareNames[e][name] = append(b.bareNames[e][name], i)
+}
+
+// replicas are the properties that list the regions in which a resource stands again under its name, as one: what is
+// written in one region is so in all.
+var replicas = map[string]string{"AWS::DynamoDB::GlobalTable": "Replicas", "AWS::SecretsManager::Secret": "ReplicaRegions"}
+
+// replicaRegions are the regions in which a resource has a replica, as far as they are known.
+func (b *builder) replicaRegions(n *node) []string {
+	property := replicas[n.typ]
+	if property == "" {
+		return nil
+	}
+	var out []string
+	list, _ := n.res.Properties.Get(property)
+	for k := range list.Len() {
+		if list.Kind() != template.List {
+			break
+		}
+		if v, ok := list.At(k).Get("Region"); ok {
+			if region, ok := oneText(b.scopes[n.stack], v); ok {
+				out = append(out, region)
+			}
+		}
+	}
+	return out
 }
 
 // nameKeyOf is the key of a physical name in the scope in which the type's names are unique.

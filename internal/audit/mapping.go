@@ -212,6 +212,9 @@ func (m *mapping) stack(s *Stack, sc template.Scope) place {
 		case mapStack:
 			return s.ownName()
 		case mapPath:
+			if s.Path == "" && s.Nested != nil {
+				return s.Name // PARENT/LOGICALID, all that tells two stacks of one template apart
+			}
 			return s.Path
 		case mapAccount:
 			return s.Account
@@ -275,7 +278,7 @@ func (m *mapping) report() (rules []Mapped, found []finding) {
 	for i := range m.rules {
 		rules = append(rules, Mapped{m.rules[i].origin, m.stacks[i], m.owned[i]})
 		if m.stacks[i]+m.owned[i] == 0 {
-			found = append(found, finding{rule: &ruleMapped, level: Review, node: -1, message: "the mapping rule " + quote(m.rules[i].origin) + " matches nothing that was read"})
+			found = append(found, finding{rule: &ruleMapped, level: Review, node: -1, message: "the mapping rule '" + m.rules[i].origin + "' matches nothing that was read"})
 		}
 	}
 	return rules, found

@@ -155,7 +155,7 @@ func TestMappingPrecedence(t *testing.T) {
 				`shard is "b" by stack:(?P<shard>.) and "n2" by tag:node: the first was taken`}},
 		"rules complete each other": {[]string{`tag:node`, `account:(?P<cell>\d{4}).*`}, "1111/n1 1111/n2",
 			[]string{`cell is "1111" by the mapping and "eu-1" by its tags or its path: the first was taken`, `shard is "n1" by the mapping and "s01" by its tags or its path: the first was taken`}},
-		"a rule that matches nothing": {[]string{`stack:nothing-(?P<shard>\d)`}, "eu-1/s01", []string{`the mapping rule "stack:nothing-(?P<shard>\\d)" matches nothing that was read`}},
+		"a rule that matches nothing": {[]string{`stack:nothing-(?P<shard>\d)`}, "eu-1/s01", []string{`the mapping rule 'stack:nothing-(?P<shard>\d)' matches nothing that was read`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := audit.Run(manifestOf(t, map[string]deployed{"a": a, "b": b}), audit.Options{Mapping: rulesOf(t, c.rules...)})
