@@ -40,7 +40,7 @@ type alarm struct {
 	of, bad    int     // it rings when bad of the latest `of` periods are beyond the threshold
 	missing    missing // what a period without data is
 	tells      voice
-	after      awscdk.CfnResource // that is made before; nil for nothing
+	after      []awscdk.CfnResource // that are made before
 }
 
 // voice is by whom people are told of an alarm.
@@ -71,12 +71,12 @@ const (
 	atLeast comparison = "GreaterThanOrEqualToThreshold"
 )
 
-// missing is what a period without data counts as (CloudWatch PutMetricAlarm, TreatMissingData).
+// missing is what a period without data counts as (CloudWatch PutMetricAlarm, TreatMissingData). None is bad: what is new
+// has no data yet, and would ring when it is made.
 type missing string
 
 const (
 	missingIsGood missing = "notBreaching" // nothing happened
-	missingIsBad  missing = "breaching"    // who should have said something did not
 	missingIsSame missing = "ignore"       // whoever measures has stopped, and the last word stands
 	// missingTells is of one who has to speak. The alarm then knows nothing, and tells so when it knew something before:
 	// who was never heard is new.
@@ -96,8 +96,8 @@ func newAlarms(st awscdk.Stack, name func(kind string) string, topics []string, 
 		} else {
 			c.made = newAlarm(st, c.name, a, topics)
 		}
-		if a.after != nil {
-			c.made.AddResourceDependency(a.after, str("there is nothing to watch before"))
+		for _, first := range a.after {
+			c.made.AddResourceDependency(first, str("there is nothing to watch before"))
 		}
 		made[a.tells] = append(made[a.tells], c)
 	}

@@ -3,6 +3,8 @@ package stamp
 import (
 	"fmt"
 	"math"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 )
 
 // When a cell is not well.
@@ -38,10 +40,21 @@ func loadVariation(shards int) float64 {
 	return min(evenLoad, math.Floor(50*math.Sqrt(float64(shards-1))))
 }
 
+// unevenFor is for how long loads must be uneven, in seconds, where keepers tell of them often enough.
+const unevenFor = 30 * minute
+
+// variationPeriods are the periods by which a keeper's word on the loads is looked at, and how many. A period takes two
+// runs, so that one of them is in it, however late either is: a period without would count as good. Where that is long,
+// two periods are enough.
+func variationPeriods(every int) (period, of int) {
+	period = max(5*minute, 2*every)
+	return period, max(2, unevenFor/period)
+}
+
 // cellAlarms are those of what is the cell's own. Nothing that tells of the keeper, of knowledge, of leftovers or of load
-// is below another alarm: routers serve on for hours meanwhile.
-func cellAlarms(p *plan) []alarm {
-	all := append([]alarm{tenantAlarm(p)}, routerAlarms(p)...)
+// is below another alarm: routers serve on for hours meanwhile. The rules of Contributor Insights by which tenants are counted are made before the alarm that asks them.
+func cellAlarms(p *plan, rules ...awscdk.CfnResource) []alarm {
+	all := append([]alarm{tenantAlarm(p, rules)}, routerAlarms(p)...)
 	if n := len(p.shards) - len(p.cell.Quarantine); n > 1 { // there is no variation of fewer
 		all = append(all, variationAlarm(p, n))
 	}
@@ -55,7 +68,7 @@ func cellAlarms(p *plan) []alarm {
 }
 
 // tenantAlarm tells by itself: tenants may go on failing by what they ask for, and the router fail next to that.
-func tenantAlarm(p *plan) alarm {
+func tenantAlarm(p *plan, rules []awscdk.CfnResource) alarm {
 	return alarm{
 		kind: "failing-tenants",
 		about: fmt.Sprintf("More than %d %% of cell %s's tenants met a 5xx within five minutes, and at least %d of them: this is no single tenant's matter. "+
@@ -66,17 +79,19 @@ func tenantAlarm(p *plan) alarm {
 		period: 5 * minute, compare: above, threshold: failingTenants, of: 3, bad: 2,
 		missing: missingIsGood, // no tenant asked for anything, or none met a failure
 		tells:   alone,
+		after:   rules, // it names them by text alone
 	}
 }
 
 func variationAlarm(p *plan, shards int) alarm {
 	bound := loadVariation(shards)
+	period, of := variationPeriods(int(p.fleet.Keeper.Every.Seconds()))
 	return alarm{
 		kind: "load-variation",
 		about: fmt.Sprintf("The shards of cell %s carry very different loads for their weights: their standard deviation is more than %g %% of their mean, which hides it. "+
 			"See which shard has most (the dashboard's load), and pin its largest tenant to shards of its own, or raise k for its size class.", p.cell.Name, bound),
 		metrics: []queried{{metric: p.told("LoadVariation", "Maximum")}},
-		period:  5 * minute, compare: above, threshold: bound, of: 6, bad: 6,
+		period:  period, compare: above, threshold: bound, of: of, bad: of,
 		missing: missingIsGood, // too few requests to tell
 		tells:   lasting,
 	}
@@ -126,7 +141,7 @@ func keeperAlarms(k watchedKeeper) []alarm {
 		about: "The snapshot of " + k.of + " is old, or its keeper says nothing any more (INSUFFICIENT_DATA): what starts now begins with old knowledge. " +
 			"Look at the keeper's log, and whether its schedule " + k.schedule + " is enabled; nothing is lost while the directory answers.",
 		metrics: told("SnapshotAge"), period: k.every, compare: above, threshold: old(knowledge), of: missedRuns, bad: missedRuns,
-		missing: missingTells, // the keeper tells it at each run, also at those that fail
+		missing: missingTells, // once one stands, the keeper tells it at each run, also at those that fail
 		tells:   lasting,
 	}, {
 		kind: "keeper-errors",
@@ -134,7 +149,7 @@ func keeperAlarms(k watchedKeeper) []alarm {
 			"Its log says what did not answer.",
 		metrics: ofFunction(k.function, "Errors", "Sum"),
 		period:  k.every, compare: atLeast, threshold: 1, of: missedRuns, bad: 3,
-		missing: missingIsGood, // it did not run, which is snapshot-age's business
+		missing: missingIsGood, // it did not run, which is snapshot-age's business once there is a snapshot
 		tells:   lasting,
 	}}
 	if k.health {

@@ -22,11 +22,14 @@ const (
 	// queuePatience is the age of the oldest message, in seconds, that is well; where a message may be hidden for
 	// longer than half of it, twice as long as that.
 	queuePatience = 15 * 60
+	// inService is the group's count of instances that run and are not on their way in or out, healthy or not.
+	inService = "GroupInServiceInstances"
 	// sickMinutes is for how long a target may be unhealthy: the group starts another one in less.
 	sickMinutes = 15
 )
 
-// watched is what the load balancer's metrics call a shard's targets. The zero value is of a shard without.
+// watched is what the load balancer's metrics call a shard's targets. The zero value is of a shard without. What they
+// call its group is a derived name.
 type watched struct {
 	targets, balancer *string
 	made              awscdk.CfnResource // the Auto Scaling group that they are in
@@ -100,24 +103,37 @@ func queueAge(s shardPlan, l fleet.Lambda) alarm {
 	}
 }
 
-// targetAlarms are of instances as their load balancer sees them.
+// targetAlarms are of instances as their load balancer and their group see them. A load balancer says nothing of a
+// target group without targets, which is so before the first are in use and after the last is gone: no metric of its
+// tells a shard that begins from one that has ended. The group counts at any time, and has instances before these alarms
+// are made, since a deployment waits for their word first. So a new shard rings neither, and one that has lost its last
+// instance rings the second.
 func targetAlarms(s shardPlan, w watched) []alarm {
 	targets := []dimension{{"TargetGroup", *w.targets}, {"LoadBalancer", *w.balancer}}
 	return []alarm{{
 		kind: "no-targets",
 		about: "No instance of shard " + s.id + " is healthy: what goes to it by HTTP fails. " +
-			"Look at the Auto Scaling group's activities and at an instance's log; a deployment that is at fault is taken back by deploying what was there before.",
+			"Look at the shard's log " + s.names.LogGroup(serviceLog) + ", which has each instance's output, and at the Auto Scaling group's activities; a deployment that is at fault is taken back by deploying what was there before.",
 		metrics: single("AWS/ApplicationELB", "HealthyHostCount", "Maximum", targets...),
 		period:  minute, compare: below, threshold: 1, of: 3, bad: 2,
-		missing: missingIsBad, // the load balancer counts while there is one target, healthy or not
-		after:   w.made,
+		missing: missingIsGood, // no targets: not in use yet, or no-instances' business
+		after:   []awscdk.CfnResource{w.made},
+	}, {
+		kind: "no-instances",
+		about: "Shard " + s.id + " has no instance at all: what goes to it by HTTP fails. " +
+			"Look at the activities of the Auto Scaling group " + s.names.Group() + ", which say why none starts: no capacity in its zones, a quota, an image that is gone, or suspended processes.",
+		metrics: single("AWS/AutoScaling", inService, "Maximum", dimension{"AutoScalingGroupName", s.names.Group()}),
+		// The first minutes, in which instances are being launched, may be the latest that are known.
+		period: minute, compare: below, threshold: 1, of: 3, bad: 3,
+		missing: missingIsGood, // the group has just begun to count: it says 0 of none
+		after:   []awscdk.CfnResource{w.made},
 	}, {
 		kind: "sick-targets",
 		about: "An instance of shard " + s.id + " has been unhealthy for a quarter of an hour, in which its Auto Scaling group ought to have replaced it. " +
 			"Look at the group's activities: it may have suspended processes, or find no capacity in a zone.",
 		metrics: single("AWS/ApplicationELB", "UnHealthyHostCount", "Maximum", targets...),
 		period:  minute, compare: atLeast, threshold: 1, of: sickMinutes, bad: sickMinutes,
-		missing: missingIsGood, // no targets, which is no-targets' business
+		missing: missingIsGood, // no targets, which is no-instances' business
 		tells:   lasting,       // a zone without capacity stays so for hours, and the other instances serve
 	}}
 }

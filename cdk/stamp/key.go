@@ -17,14 +17,14 @@ var (
 		"kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo")
 )
 
-// newShardKey is the key under which the shard's table, bucket, queues and log are encrypted; nil where keys of AWS do
+// newShardKey is the key under which the shard's table, bucket, queues and logs are encrypted; nil where keys of AWS do
 // that. The key stays when the stack goes, as what is encrypted under it does. Its alias goes: what is left behind
 // names the key itself, and a fleet that comes back to keys of its own needs the name.
 //
 // The key's policy leaves it to the account's IAM who uses it, as the CDK writes it, and there three alone may: the
 // shard's own roles, and from outside of its stack the cell's router and keeper (useShardKeys). It names none of them: a
 // role in a key's policy becomes the id of the role that bore the name then, and lets nobody in once the core stack,
-// which has it, was made anew. CloudWatch Logs is let in by it, for the log of this shard.
+// which has it, was made anew. CloudWatch Logs is let in by it, for the logs of this shard.
 func newShardKey(st awscdk.Stack, p *plan, s shardPlan) awskms.Key {
 	if p.fleet.Shard.Encryption != fleet.EncryptionOwn {
 		return nil
@@ -35,12 +35,18 @@ func newShardKey(st awscdk.Stack, p *plan, s shardPlan) awskms.Key {
 		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 	})
 	key.AddAlias(str(s.names.Key()))
+	var logs []string
 	if p.fleet.Shard.Lambda != nil {
+		logs = append(logs, p.arn("logs", "log-group:"+s.names.LogGroup("worker")))
+	}
+	if p.service != nil {
+		logs = append(logs, p.arn("logs", "log-group:"+s.names.LogGroup(serviceLog)))
+	}
+	if len(logs) > 0 {
 		key.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(str(endpoint("logs", p.cell.Region)), nil)},
 			Actions:    strs(keyUses...), Resources: strs("*"), // of a key's policy, the key
-			Conditions: &map[string]any{"ArnEquals": map[string]any{
-				"kms:EncryptionContext:aws:logs:arn": p.arn("logs", "log-group:"+s.names.LogGroup("worker"))}},
+			Conditions: &map[string]any{"ArnEquals": map[string]any{"kms:EncryptionContext:aws:logs:arn": logs}},
 		}), nil)
 	}
 	return key

@@ -35,8 +35,14 @@ func TestShardKey(t *testing.T) {
 	if len(queues) != 2 {
 		t.Errorf("%d queues", len(queues))
 	}
-	if got := text(s.one(t, "AWS::Logs::LogGroup").at("KmsKeyId")); got != keyARN {
-		t.Errorf("the log is encrypted with %s", got)
+	logs := s.of("AWS::Logs::LogGroup")
+	for _, l := range logs {
+		if got := text(l.at("KmsKeyId")); got != keyARN {
+			t.Errorf("%v is encrypted with %s", l.at("LogGroupName"), got)
+		}
+	}
+	if len(logs) != 2 {
+		t.Errorf("%d logs", len(logs))
 	}
 	for _, name := range []string{"per-shard", "home", "lambda-only", "http-only"} {
 		if s := shape(t, name)[shardPath]; len(s.of("AWS::KMS::Key"))+len(s.of("AWS::KMS::Alias")) > 0 {
@@ -49,7 +55,7 @@ const keyARN = `{"Fn::GetAtt":["Key961B73FD","Arn"]}`
 
 // TestWhoUsesAShardsKey: the account's IAM lets the shard's two roles, each through what keeps something under it; the
 // router to send, and the keeper to pin, by the keys' aliases. By the key's own policy CloudWatch Logs may, for this
-// shard's log.
+// shard's logs.
 func TestWhoUsesAShardsKey(t *testing.T) {
 	const uses = "kms:Decrypt kms:DescribeKey kms:Encrypt kms:GenerateDataKey kms:GenerateDataKeyWithoutPlaintext kms:ReEncryptFrom kms:ReEncryptTo"
 	s := shape(t, "everything")[shardPath]
@@ -60,7 +66,7 @@ func TestWhoUsesAShardsKey(t *testing.T) {
 	}
 	want := []string{
 		`{"AWS":"arn:aws:iam::111111111111:root"} kms:* `,
-		`{"Service":"logs.eu-west-1.amazonaws.com"} ` + uses + ` {"ArnEquals":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:eu-west-1:111111111111:log-group:/cellwall/orders/eu-canary/s01/worker"}}`,
+		`{"Service":"logs.eu-west-1.amazonaws.com"} ` + uses + ` {"ArnEquals":{"kms:EncryptionContext:aws:logs:arn":["arn:aws:logs:eu-west-1:111111111111:log-group:/cellwall/orders/eu-canary/s01/worker","arn:aws:logs:eu-west-1:111111111111:log-group:/cellwall/orders/eu-canary/s01/service"]}}`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the key's policy is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

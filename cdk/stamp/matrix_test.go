@@ -245,6 +245,7 @@ func TestChanges(t *testing.T) {
 			"eu-canary/core: ~ToDynamoDB933B53B7 AWS::EC2::VPCEndpoint RouteTableIds",
 			"eu-canary/core: ~ToKMS7BA94399 AWS::EC2::VPCEndpoint SubnetIds",
 			"eu-canary/core: ~ToLambda2B327B3F AWS::EC2::VPCEndpoint SubnetIds",
+			"eu-canary/core: ~ToLogs88B044E7 AWS::EC2::VPCEndpoint SubnetIds",
 			"eu-canary/core: ~ToS3D1A2A5B7 AWS::EC2::VPCEndpoint RouteTableIds",
 			"eu-canary/core: ~ToSQSA20B2C38 AWS::EC2::VPCEndpoint SubnetIds",
 			"eu-canary/core: ~ToSecretsManagerCB77A552 AWS::EC2::VPCEndpoint SubnetIds",

@@ -126,13 +126,13 @@ func routerSecurityGroup(core awscdk.Stack, vpc awsec2.IVpc) awsec2.ISecurityGro
 // endpoints cost nothing. An interface endpoint costs about 8 US dollars a month and zone, whatever travels through it, so only
 // those stand here that nothing works without: for the router the key store, KMS, which opens the cell's snapshot
 // while that is down, and the transports that the fleet's shards have; for instances CloudFormation, which they tell
-// whether a release works.
-// Five in three zones are about 120 dollars a month and cell. NAT gateways in three zones are about
+// whether a release works, and CloudWatch Logs, without which their output would go with them.
+// Six in three zones are about 145 dollars a month and cell. NAT gateways in three zones are about
 // 115 with nothing travelling through them, addresses included, and let everything out; with them no interface endpoint
 // stands here.
 //
 // Functions write their logs without the network, and the shards' slices are outside of it; instances
-// reach their archive, bucket and tables through the gateways.
+// reach their archive, bucket and tables through the gateways, and Amazon Linux's packages, which lie in S3.
 func addEndpoints(core awscdk.Stack, p *plan, n network) {
 	gateway := func(id string, service awsec2.IGatewayVpcEndpointService) {
 		awsec2.NewGatewayVpcEndpoint(core, str(id), &awsec2.GatewayVpcEndpointProps{
@@ -166,5 +166,6 @@ func addEndpoints(core awscdk.Stack, p *plan, n network) {
 			Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoint of CloudFormation: in from the instances")})
 		open.AddIngressRule(awsec2.Peer_Ipv4(str(p.cell.CIDR)), awsec2.Port_Tcp(num(443)), str("instances of the cell"), nil)
 		inside("ToCloudFormation", awsec2.InterfaceVpcEndpointAwsService_CLOUDFORMATION(), open)
+		inside("ToLogs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), open)
 	}
 }

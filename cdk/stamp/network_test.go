@@ -18,7 +18,7 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%d of %s", n, banned)
 		}
 	}
-	if d := cmp.Diff([]string{"cloudformation Interface", "dynamodb Gateway", "kms Interface", "lambda Interface", "s3 Gateway", "secretsmanager Interface", "sqs Interface"}, endpoints(core)); d != "" {
+	if d := cmp.Diff([]string{"cloudformation Interface", "dynamodb Gateway", "kms Interface", "lambda Interface", "logs Interface", "s3 Gateway", "secretsmanager Interface", "sqs Interface"}, endpoints(core)); d != "" {
 		t.Errorf("endpoints (-want +got):\n%s", d)
 	}
 	checkWaysIn(t, core)

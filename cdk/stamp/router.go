@@ -96,7 +96,7 @@ func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	return role
 }
 
-// newLogGroup keeps a function's log for a month.
+// newLogGroup keeps a log for a month.
 func newLogGroup(st awscdk.Stack, id, name string) awslogs.LogGroup {
 	return newEncryptedLogGroup(st, id, name, nil)
 }

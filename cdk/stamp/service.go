@@ -86,7 +86,9 @@ func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.IS
 		// What else replaces instances (an instance refresh, a failed health check) launches the new one first and waits
 		// until it is warm, so that the group has as many as it wants all the time.
 		DefaultInstanceWarmup: seconds(startTime),
-		MinHealthyPercentage:  num(100), MaxHealthyPercentage: num(110),
+		// For no-instances. It costs nothing.
+		GroupMetrics:         list(awsautoscaling.NewGroupMetrics(awsautoscaling.GroupMetric_IN_SERVICE_INSTANCES())),
+		MinHealthyPercentage: num(100), MaxHealthyPercentage: num(110),
 		Signals: awsautoscaling.Signals_WaitForMinCapacity(&awsautoscaling.SignalsOptions{
 			MinSuccessPercentage: num(100), Timeout: seconds(signalTime)}),
 		UpdatePolicy: awsautoscaling.UpdatePolicy_RollingUpdate(&awsautoscaling.RollingUpdateOptions{
@@ -120,11 +122,16 @@ const (
 	cpuTarget = 60
 )
 
-// newTemplate is how an instance of the shard is launched.
+// serviceLog is what the service's log group is called by.
+const serviceLog = "service"
+
+// newTemplate is how an instance of the shard is launched. What the service says goes into a log group of the shard's,
+// which outlives the instance.
 func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup, key awskms.Key) awsec2.LaunchTemplate {
 	h := p.service
 	asset := awss3assets.NewAsset(st, str("Service"), &awss3assets.AssetProps{Path: str(h.archive.path)})
 	role := newStateRole(st, "InstanceRole", "ec2.amazonaws.com", "Instances of shard "+s.id+" of cell "+p.cell.Name, p, s, key)
+	newEncryptedLogGroup(st, "ServiceLogs", s.names.LogGroup(serviceLog), key).GrantWrite(role)
 	// Not asset.GrantRead, which gives the whole bucket of every service's assets.
 	role.AddToPolicy(allow([]string{"s3:GetObject"},
 		"arn:"+partition(p.cell.Region)+":s3:::"+*asset.S3BucketName()+"/"+*asset.S3ObjectKey()))
@@ -146,7 +153,7 @@ func newTemplate(st awscdk.Stack, p *plan, s shardPlan, sg awsec2.ISecurityGroup
 			Shard: s.id, Cell: p.cell.Name, Service: p.fleet.Service, Region: p.cell.Region,
 			Bucket: *asset.S3BucketName(), Key: *asset.S3ObjectKey(), SHA256: h.archive.sha256,
 			Command: h.Command, Port: h.Port, HealthPath: h.HealthPath, Env: environmentLines(env),
-			Stack: s.names.Stack(), Resource: instancesID,
+			Stack: s.names.Stack(), Resource: instancesID, LogGroup: s.names.LogGroup(serviceLog),
 		}.script())),
 	})
 	for _, key := range slices.Sorted(maps.Keys(p.fleet.Deploy.Tags)) {

@@ -35,7 +35,7 @@ func TestSlice(t *testing.T) {
 	if alias.at("Name") != "live" || !strings.Contains(text(alias.at("FunctionVersion")), "WorkerCurrentVersion") {
 		t.Errorf("alias %v is version %s", alias.at("Name"), text(alias.at("FunctionVersion")))
 	}
-	if logs := s.one(t, "AWS::Logs::LogGroup"); logs.at("RetentionInDays") != 30.0 {
+	if logs := s.named(t, "AWS::Logs::LogGroup", "LogGroupName", "/cellwall/orders/eu-canary/s01/worker"); logs.at("RetentionInDays") != 30.0 {
 		t.Errorf("logs are kept for %v days", logs.at("RetentionInDays"))
 	}
 }

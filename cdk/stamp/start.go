@@ -18,6 +18,7 @@ type start struct {
 	HealthPath           string
 	Env                  string // NAME=value lines
 	Stack, Resource      string // whose deployment waits for the instance's word
+	LogGroup             string // where the service's output goes
 }
 
 //go:embed start.sh.tmpl

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/fleet"
 )
@@ -31,7 +34,7 @@ func userData(t *testing.T) (script, archive string) {
 
 // TestStart runs the start script in a folder of its own, with stand-ins for what belongs to AWS and
 // systemd: the right archive is unpacked and started, any other is not, and the deployment hears whether
-// the service answers.
+// the service answers. An agent that is not to be had, or does not start, keeps nothing from starting, and is told of.
 func TestStart(t *testing.T) {
 	script, archive := userData(t)
 	for name, c := range map[string]struct {
@@ -39,10 +42,14 @@ func TestStart(t *testing.T) {
 		starts  bool
 		answers int  // the try at which the service answers its health path; 0 for never
 		refused bool // whether CloudFormation refuses the signal, as outside of a deployment
+		agent   string
 	}{
 		"the archive of the fleet": {archive: read(t, archive), starts: true, answers: 3},
 		"a scale-out":              {archive: read(t, archive), starts: true, answers: 1, refused: true},
 		"a service without answer": {archive: read(t, archive), starts: true},
+		"an image with the agent":  {archive: read(t, archive), starts: true, answers: 1, agent: "there"},
+		"no package of the agent":  {archive: read(t, archive), starts: true, answers: 1, agent: "missing"},
+		"an agent that fails":      {archive: read(t, archive), starts: true, answers: 1, agent: "broken"},
 		"another archive":          {archive: read(t, archive) + " "},
 		"no archive":               {},
 	} {
@@ -60,6 +67,21 @@ func TestStart(t *testing.T) {
 				write(t, filepath.Join(dir, "object"), c.archive, 0o644)
 				fetch = `cp "` + dir + `/object" "${@: -1}"`
 			}
+			const ctl = "/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
+			agent := `echo "$@" >>"` + dir + `/agent"`
+			if c.agent == "broken" {
+				agent += "; exit 1"
+			}
+			write(t, filepath.Join(dir, "packaged"), "#!/bin/bash\n"+agent, 0o755)
+			install := `mkdir -p "` + dir + filepath.Dir(ctl) + `" && cp "` + dir + `/packaged" "` + dir + ctl + `"`
+			switch c.agent {
+			case "missing":
+				install = "exit 1"
+			case "there":
+				install = `touch "` + dir + `/asked"`
+				write(t, dir+ctl, "#!/bin/bash\n"+agent, 0o755)
+			}
+			standIn("dnf", `[ "${*: -2}" = "install amazon-cloudwatch-agent" ] || exit 1; `+install)
 			signal := "exit 0"
 			if c.refused {
 				signal = "exit 254"
@@ -72,7 +94,7 @@ http://127.0.0.1:8080/healthz) echo >>"`+dir+`/tries"; [ "$(wc -l <"`+dir+`/trie
 *) exit 7 ;;
 esac`)
 			here := script
-			for _, folder := range []string{"/opt/cellwall", "/etc/cellwall", "/etc/systemd/system"} {
+			for _, folder := range []string{"/opt/cellwall", "/opt/aws", "/etc/cellwall", "/etc/systemd/system", "/var/log/cellwall"} {
 				here = strings.ReplaceAll(here, folder, dir+folder)
 			}
 			if err := os.MkdirAll(dir+"/etc/systemd/system", 0o755); err != nil {
@@ -103,7 +125,7 @@ esac`)
 				}
 				return
 			}
-			if got := read(t, dir+"/systemctl"); got != "daemon-reload\nenable --now cellwall.service\n" {
+			if got := read(t, dir+"/systemctl"); got != "daemon-reload\nenable --now cellwall.service cellwall-log.timer\n" {
 				t.Errorf("systemctl was called with:\n%s", got)
 			}
 			if got := read(t, dir+"/opt/cellwall/worker-http"); got != executable(ARM64) {
@@ -111,11 +133,12 @@ esac`)
 			}
 			unit := read(t, dir+"/etc/systemd/system/cellwall.service")
 			for _, line := range []string{"User=cellwall", "Restart=always", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=",
-				"ExecStart=" + dir + "/opt/cellwall/worker-http", "EnvironmentFile=" + dir + "/etc/cellwall/service.env"} {
+				"ExecStart=" + dir + "/opt/cellwall/worker-http", "StandardOutput=append:" + dir + "/var/log/cellwall/service.log", "StandardError=inherit", "EnvironmentFile=" + dir + "/etc/cellwall/service.env"} {
 				if !strings.Contains(unit, "\n"+line+"\n") {
 					t.Errorf("the unit has no line %s:\n%s", line, unit)
 				}
 			}
+			checkAgent(t, dir, string(out), c.agent)
 			want := `AWS_REGION=eu-west-1
 CELLWALL_BUCKET=orders-eu-canary-s01-111111111111-eu-west-1
 CELLWALL_CELL=eu-canary
@@ -131,6 +154,106 @@ PORT=8080
 				t.Errorf("the service is told:\n%s", got)
 			}
 		})
+	}
+}
+
+// checkAgent sees what the start script did in dir so that the service's output goes to the shard's log group.
+func checkAgent(t *testing.T, dir, said, agent string) {
+	t.Helper()
+	const lost = "what the service says stays on this instance alone"
+	if fails := agent == "missing" || agent == "broken"; strings.Contains(said, lost) != fails {
+		t.Errorf("with the agent %q it said:\n%s", agent, said)
+	}
+	if _, err := os.Stat(dir + "/asked"); err == nil {
+		t.Error("an agent that is there was asked for")
+	}
+	if agent != "missing" {
+		if got, want := read(t, dir+"/agent"), "-a fetch-config -m ec2 -s -c file:"+dir+"/etc/cellwall/agent.json\n"; got != want {
+			t.Errorf("the agent was called with %swant %s", got, want)
+		}
+	}
+	var config struct {
+		Agent struct{ Region string }
+		Logs  struct {
+			Collected struct {
+				Files struct {
+					List []map[string]string `json:"collect_list"`
+				}
+			} `json:"logs_collected"`
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, dir+"/etc/cellwall/agent.json")), &config); err != nil {
+		t.Fatal(err)
+	}
+	const group = "/cellwall/orders/eu-canary/s01/service"
+	if d := cmp.Diff([]map[string]string{
+		{"file_path": dir + "/var/log/cellwall/service.log", "log_group_name": group, "log_stream_name": "{instance_id}"},
+		{"file_path": "/var/log/cloud-init-output.log", "log_group_name": group, "log_stream_name": "{instance_id}/start"},
+	}, config.Logs.Collected.Files.List); d != "" || config.Agent.Region != "eu-west-1" {
+		t.Errorf("in %s the agent reads (-want +got):\n%s", config.Agent.Region, d)
+	}
+	// The file of the output is emptied when it is large, and only then.
+	_, rest, _ := strings.Cut(read(t, dir+"/etc/systemd/system/cellwall-log.service"), "\nExecStart=")
+	line, _, _ := strings.Cut(rest, "\n")
+	if timer := read(t, dir+"/etc/systemd/system/cellwall-log.timer"); !strings.Contains(timer, "\nOnActiveSec=60\nOnUnitActiveSec=60\n") {
+		t.Errorf("the timer is:\n%s", timer)
+	}
+	output := dir + "/var/log/cellwall/service.log"
+	for size, want := range map[int64]int64{64 << 20: 64 << 20, 66 << 20: 0} {
+		write(t, output, "", 0o644)
+		must(t, os.Truncate(output, size))
+		if out, err := exec.Command("bash", "-c", line).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+		if info, err := os.Stat(output); err != nil || info.Size() != want {
+			t.Errorf("of %d bytes are left %d (%v), want %d", size, info.Size(), err, want)
+		}
+	}
+}
+
+// TestServiceLog: each shard with instances has one log group for what their service says, kept for as long as the
+// others; the instances may write to that one alone, and have a way to it. A shard without has none.
+func TestServiceLog(t *testing.T) {
+	for _, name := range []string{"per-shard", "http-only", "everything"} {
+		s := shape(t, name)[shardPath]
+		logs := s.named(t, "AWS::Logs::LogGroup", "LogGroupName", "/cellwall/orders/eu-canary/s01/service")
+		if logs.at("RetentionInDays") != 30.0 || (logs.at("KmsKeyId") != nil) != (name == "everything") {
+			t.Errorf("%s: the log is %s", name, text(logs.Properties))
+		}
+		may := 0
+		for id, p := range s.Template.Resources {
+			if p.Type != "AWS::IAM::Policy" || !strings.HasPrefix(id, "InstanceRole") {
+				continue
+			}
+			for _, st := range statements(t, p.at("PolicyDocument")) {
+				if strings.HasPrefix(st.Action[0], "logs:") {
+					may++
+					to, _, _ := strings.Cut(strings.TrimPrefix(st.Resource[0], `{"Fn::GetAtt":["`), `"`)
+					if got := text(st.Action); got != `["logs:CreateLogStream","logs:PutLogEvents"]` || len(st.Resource) != 1 ||
+						s.Template.Resources[to].at("LogGroupName") != logs.at("LogGroupName") {
+						t.Errorf("%s: instances may %s on %v", name, got, st.Resource)
+					}
+				}
+			}
+		}
+		if may != 1 {
+			t.Errorf("%s: %d statements about logs", name, may)
+		}
+	}
+	if groups := shape(t, "lambda-only")[shardPath].of("AWS::Logs::LogGroup"); len(groups) != 1 {
+		t.Errorf("%d log groups without instances", len(groups))
+	}
+	ways := func(name string) int {
+		n := 0
+		for _, e := range shape(t, name)["eu-canary/core"].of("AWS::EC2::VPCEndpoint") {
+			if e.at("ServiceName") == "com.amazonaws.eu-west-1.logs" && strings.Contains(text(e.at("SecurityGroupIds")), `"SignalGroup`) {
+				n++ // which lets in the cell's network
+			}
+		}
+		return n
+	}
+	if ways("http-only") != 1 || ways("lambda-only") != 0 {
+		t.Errorf("%d ways to CloudWatch Logs with instances, %d without", ways("http-only"), ways("lambda-only"))
 	}
 }
 

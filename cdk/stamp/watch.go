@@ -11,9 +11,9 @@ import (
 // and over everything, who its tenants are, and the dashboard. It is the cell's last stack, and nothing that serves
 // a request is in it.
 func buildWatch(st awscdk.Stack, p *plan) {
-	newTenantRules(st, p)
+	rules := newTenantRules(st, p)
 	topics := topicsOf(p.fleet, p.cell.Region)
-	own := newAlarms(st, p.names.Alarm, topics, cellAlarms(p)...)
+	own := newAlarms(st, p.names.Alarm, topics, cellAlarms(p, rules...)...)
 	faults := newComposite(st, "Faults", composite{
 		name: p.names.Faults(), topics: topics, children: own[together],
 		about: "The router of cell " + p.cell.Name + " of " + p.fleet.Service + ", which is no single shard's, is not well: the alarms under " +
@@ -42,10 +42,12 @@ func newWorstShard(st awscdk.Stack, p *plan) child {
 // newTenantRules are the two rules of Contributor Insights over the router's log, one line of which is one request
 // (internal/telemetry): how often each tenant asked, and how often it was answered by a 5xx. A rule has four filters
 // at most.
-func newTenantRules(st awscdk.Stack, p *plan) {
+func newTenantRules(st awscdk.Stack, p *plan) []awscdk.CfnResource {
 	asked := []filter{{Match: "$.msg", In: []string{"request"}}, {Match: "$.tenant", IsPresent: yes}, {Match: "$.left", IsPresent: no}}
-	newTenantRule(st, "Tenants", p, p.names.Tenants(), asked)
-	newTenantRule(st, "FailingTenants", p, p.names.FailingTenants(), append(asked, filter{Match: "$.status", GreaterThan: 499}))
+	return []awscdk.CfnResource{
+		newTenantRule(st, "Tenants", p, p.names.Tenants(), asked),
+		newTenantRule(st, "FailingTenants", p, p.names.FailingTenants(), append(asked, filter{Match: "$.status", GreaterThan: 499})),
+	}
 }
 
 // filter is one condition on a line (CloudWatch User Guide, "Contributor Insights rule syntax").
@@ -56,7 +58,7 @@ type filter struct {
 	IsPresent   *bool    `json:",omitempty"`
 }
 
-func newTenantRule(st awscdk.Stack, id string, p *plan, name string, filters []filter) {
+func newTenantRule(st awscdk.Stack, id string, p *plan, name string, filters []filter) awscdk.CfnResource {
 	type schema struct {
 		Name    string
 		Version int
@@ -65,7 +67,7 @@ func newTenantRule(st awscdk.Stack, id string, p *plan, name string, filters []f
 		Keys    []string
 		Filters []filter
 	}
-	awscloudwatch.NewCfnInsightRule(st, str(id), &awscloudwatch.CfnInsightRuleProps{
+	return awscloudwatch.NewCfnInsightRule(st, str(id), &awscloudwatch.CfnInsightRuleProps{
 		RuleName: str(name), RuleState: str("ENABLED"),
 		RuleBody: str(document(struct {
 			Schema        schema

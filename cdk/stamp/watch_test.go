@@ -39,10 +39,10 @@ func kinds(s stack, types ...string) []string {
 // TestAlarmsOfEachShape: what a shard does not have rings no alarm.
 func TestAlarmsOfEachShape(t *testing.T) {
 	for name, want := range map[string]struct{ shard, cell []string }{
-		"per-shard":   {[]string{"dead-letters", "errors", "no-targets", "queue-age", "sick-targets", "throttles"}, []string{"dispatch-dead-letters"}},
-		"shared":      {[]string{"dead-letters", "errors", "no-targets", "queue-age", "sick-targets", "throttles"}, []string{"dispatch-dead-letters"}},
+		"per-shard":   {[]string{"dead-letters", "errors", "no-instances", "no-targets", "queue-age", "sick-targets", "throttles"}, []string{"dispatch-dead-letters"}},
+		"shared":      {[]string{"dead-letters", "errors", "no-instances", "no-targets", "queue-age", "sick-targets", "throttles"}, []string{"dispatch-dead-letters"}},
 		"lambda-only": {[]string{"errors", "throttles"}, nil},
-		"http-only":   {[]string{"errors", "no-targets", "sick-targets"}, nil},
+		"http-only":   {[]string{"errors", "no-instances", "no-targets", "sick-targets"}, nil},
 	} {
 		a := shape(t, name)
 		if got := kinds(a["eu-canary/shard-s02"], alarmType); !slices.Equal(got, want.shard) {
@@ -94,7 +94,8 @@ func TestAlarms(t *testing.T) {
 		"orders/eu-canary/s02/throttles":         `AWS/Lambda Sum Throttles by 60 s of [{"Name":"FunctionName","Value":"orders-eu-canary-s02-worker"}]: GreaterThanOrEqualToThreshold 1, 3 of 5, missing notBreaching`,
 		"orders/eu-canary/s02/dead-letters":      `AWS/SQS Maximum ApproximateNumberOfMessagesVisible by 60 s of [{"Name":"QueueName","Value":"orders-eu-canary-s02-dead"}]: GreaterThanOrEqualToThreshold 1, 1 of 1, missing ignore`,
 		"orders/eu-canary/s02/queue-age":         `AWS/SQS Maximum ApproximateAgeOfOldestMessage by 60 s of [{"Name":"QueueName","Value":"orders-eu-canary-s02-work"}]: GreaterThanThreshold 900, 5 of 5, missing notBreaching`,
-		"orders/eu-canary/s02/no-targets":        `AWS/ApplicationELB Maximum HealthyHostCount by 60 s of ` + targets + `: LessThanThreshold 1, 2 of 3, missing breaching`,
+		"orders/eu-canary/s02/no-targets":        `AWS/ApplicationELB Maximum HealthyHostCount by 60 s of ` + targets + `: LessThanThreshold 1, 2 of 3, missing notBreaching`,
+		"orders/eu-canary/s02/no-instances":      `AWS/AutoScaling Maximum GroupInServiceInstances by 60 s of [{"Name":"AutoScalingGroupName","Value":"orders-eu-canary-s02-asg"}]: LessThanThreshold 1, 3 of 3, missing notBreaching`,
 		"orders/eu-canary/s02/sick-targets":      `AWS/ApplicationELB Maximum UnHealthyHostCount by 60 s of ` + targets + `: GreaterThanOrEqualToThreshold 1, 15 of 15, missing notBreaching`,
 		"orders/eu-canary/failing-tenants":       `IF(failing >= 3 AND requests >= 20, 100 * failing / asking, 0), failing is INSIGHT_RULE_METRIC("orders-eu-canary-failing-tenants", "UniqueContributors") by 300 s, asking is INSIGHT_RULE_METRIC("orders-eu-canary-tenants", "UniqueContributors") by 300 s, requests is INSIGHT_RULE_METRIC("orders-eu-canary-tenants", "Sum") by 300 s: GreaterThanThreshold 5, 2 of 3, missing notBreaching`,
 		"orders/eu-canary/load-variation":        `cellwall Maximum LoadVariation by 300 s of ` + ofCell + `: GreaterThanThreshold 86, 6 of 6, missing notBreaching`,

@@ -21,7 +21,7 @@ type Loads interface {
 
 // Measures is what operators are told after each run, whatever became of it. A nil member is not known.
 type Measures struct {
-	SnapshotAge   *float64 // seconds since the snapshot that stands was written
+	SnapshotAge   *float64 // seconds since the snapshot that stands was written; nil before the first
 	DirectoryAge  *float64 // seconds since what it has of tenants and topologies was read, the older of the two
 	HealthAge     *float64 // seconds since what it has of the shards' health was read, the oldest part of that
 	KeyAge        *float64 // days since the newest version of the cell's placement key was made

@@ -75,6 +75,13 @@ func TestMeasured(t *testing.T) {
 		is(t, "directory", m.DirectoryAge, directory)
 		is(t, "health", m.HealthAge, health)
 	}
+	// Before the first snapshot nothing is told of one, and the run that could not write it is an error.
+	w.store.putErr = errDown
+	if _, err := k.Write(t.Context(), Options{}); err == nil {
+		t.Error("nothing was written, and that is no error")
+	}
+	all(run(), -1, -1, -1)
+	w.store.putErr = nil
 	m := run()
 	all(m, 0, 0, 0)
 	is(t, "key", m.KeyAge, 1.5)

@@ -73,6 +73,7 @@ func (s Shard) All(account, region string) []Named {
 		{"load balancer", s.LoadBalancer()},
 		{"host", s.Host()},
 		{"log group", s.LogGroup("worker")},
+		{"log group", s.LogGroup("service")},
 		{"alarm", s.Health()},
 	}
 }

@@ -380,7 +380,7 @@ func (s Shard) Lasting() []string {
 // Host is the DNS name of the shard's load balancer in the cell's private zone.
 func (s Shard) Host() string { return s.shard + "." + s.Zone() }
 
-// LogGroup is the log group of the shard's own function fn.
+// LogGroup is the log group of the shard's own function fn, or of its instances' service.
 func (s Shard) LogGroup(fn string) string { return s.Cell.LogGroup(s.shard + "/" + fn) }
 
 // Short returns name when it has at most max characters; else its beginning and eight hexadecimal

@@ -87,6 +87,7 @@ func TestGolden(t *testing.T) {
 		{"shard's schedule", s.Schedule("sweep"), "orders-eu-1-s01-tick-sweep"},
 		{"shard's key", s.Key(), "alias/orders-eu-1-s01-key"},
 		{"worker's log group", s.LogGroup("worker"), "/cellwall/orders/eu-1/s01/worker"},
+		{"service's log group", s.LogGroup("service"), "/cellwall/orders/eu-1/s01/service"},
 		{"long target group", long.TargetGroup(8080, "shared"), "abcdefghijk-lmnopqrstuv-278dfd91"},
 		{"long load balancer", long.LoadBalancer(), "abcdefghijk-lmnopqrstuv-ebfbf266"},
 		{"tenant", Tenant("acme"), "qivthlmhyfekbiqklot42xv4vjung2qy46vnczkvjeb7klfie5lq"},
