@@ -327,7 +327,7 @@ func TestPartsOff(t *testing.T) {
 		"lambda-only": {"CloudWatch::Alarm", "CloudWatch::CompositeAlarm", "IAM::Policy", "IAM::Role", "Lambda::Alias", "Lambda::Function", "Lambda::Version", "Logs::LogGroup"},
 		"http-only": {"AutoScaling::AutoScalingGroup", "AutoScaling::ScalingPolicy", "CloudWatch::Alarm", "CloudWatch::CompositeAlarm", "EC2::LaunchTemplate", "EC2::SecurityGroup", "EC2::SecurityGroupEgress", "EC2::SecurityGroupIngress",
 			"ElasticLoadBalancingV2::Listener", "ElasticLoadBalancingV2::LoadBalancer", "ElasticLoadBalancingV2::TargetGroup",
-			"IAM::InstanceProfile", "IAM::Policy", "IAM::Role", "Route53::RecordSet"},
+			"IAM::InstanceProfile", "IAM::Policy", "IAM::Role", "Logs::LogGroup", "Route53::RecordSet"},
 	} {
 		types := map[string]bool{}
 		for _, r := range shape(t, name)[shardPath].Template.Resources {
@@ -343,7 +343,7 @@ func TestPartsOff(t *testing.T) {
 			t.Errorf("the router may do %v, though shards have neither slice nor queue", s.Action)
 		}
 	}
-	if n := len(core.of("AWS::EC2::VPCEndpoint")); n != 5 {
-		t.Errorf("the cell pays for %d endpoints, want the two gateways, the key store's, KMS's and CloudFormation's", n)
+	if n := len(core.of("AWS::EC2::VPCEndpoint")); n != 6 {
+		t.Errorf("the cell pays for %d endpoints, want the two gateways, the key store's, KMS's, CloudFormation's and CloudWatch Logs'", n)
 	}
 }

@@ -81,12 +81,12 @@ func TestStart(t *testing.T) {
 				install = `touch "` + dir + `/asked"`
 				write(t, dir+ctl, "#!/bin/bash\n"+agent, 0o755)
 			}
-			standIn("dnf", `[ "${*: -2}" = "install amazon-cloudwatch-agent" ] || exit 1; `+install)
+			standIn("dnf", `[ "${*: -2}" = "install amazon-cloudwatch-agent" ] || exit 1; /bin/sleep 0.3; `+install)
 			signal := "exit 0"
 			if c.refused {
 				signal = "exit 254"
 			}
-			standIn("aws", `if [ "$1" = cloudformation ]; then echo "$@" >>"`+dir+`/signal"; `+signal+`; fi; `+fetch)
+			standIn("aws", `if [ "$1" = cloudformation ]; then ls "`+dir+`" >"`+dir+`/before"; echo "$@" >>"`+dir+`/signal"; `+signal+`; fi; `+fetch)
 			standIn("curl", `case "${@: -1}" in
 */latest/api/token) [ "$5" = PUT ] && echo token ;;
 */latest/meta-data/instance-id) [[ "$*" == *"X-aws-ec2-metadata-token: token"* ]] && echo i-0123456789abcdef0 ;;
@@ -168,6 +168,9 @@ func checkAgent(t *testing.T, dir, said, agent string) {
 		t.Error("an agent that is there was asked for")
 	}
 	if agent != "missing" {
+		if !strings.Contains(read(t, dir+"/before"), "\nagent\n") && !strings.HasPrefix(read(t, dir+"/before"), "agent\n") {
+			t.Error("the deployment was told before the agent had started or failed")
+		}
 		if got, want := read(t, dir+"/agent"), "-a fetch-config -m ec2 -s -c file:"+dir+"/etc/cellwall/agent.json\n"; got != want {
 			t.Errorf("the agent was called with %swant %s", got, want)
 		}
