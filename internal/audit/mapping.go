@@ -212,10 +212,7 @@ func (m *mapping) stack(s *Stack, sc template.Scope) place {
 		case mapStack:
 			return s.ownName()
 		case mapPath:
-			if s.Path == "" && s.Nested != nil {
-				return s.Name // PARENT/LOGICALID, all that tells two stacks of one template apart
-			}
-			return s.Path
+			return s.ownPath()
 		case mapAccount:
 			return s.Account
 		case mapRegion:
@@ -248,6 +245,15 @@ func (s *Stack) ownName() string {
 	}
 	name, _, _ := strings.Cut(path.Base(s.File), ".")
 	return name
+}
+
+// ownPath is the stack's construct path; of a nested stack without one, PARENT/LOGICALID, which is all that tells two
+// stacks of one template apart.
+func (s *Stack) ownPath() string {
+	if s.Path == "" && s.Nested != nil {
+		return s.Name
+	}
+	return s.Path
 }
 
 // agreedTag is the value that all resources with that tag have, or "".

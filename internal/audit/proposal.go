@@ -13,7 +13,7 @@ import (
 // judged by it.
 type Proposal struct {
 	Rules  []string `json:"rules"`  // each to be given as --shard
-	Shards []Shard  `json:"shards"` // that they would find, in order
+	Shards []Shard  `json:"shards"` // that they would find, in order; cells, without an ID, where shards of such cells are known
 	Stacks int      `json:"stacks"` // that they would place
 }
 
@@ -33,7 +33,11 @@ func (p *Proposal) text() string {
 	if len(p.Shards) > len(names) {
 		names = append(names, "…")
 	}
-	return fmt.Sprintf("; %s that are like each other would be %s (%s) by %s", plural(p.Stacks, "stack"), plural(len(p.Shards), "shard"), strings.Join(names, ", "), strings.Join(flags, " "))
+	what := "shard"
+	if p.Shards[0].ID == "" {
+		what = "cell"
+	}
+	return fmt.Sprintf("; %s that are like each other would be %s (%s) by %s", plural(p.Stacks, "stack"), plural(len(p.Shards), what), strings.Join(names, ", "), strings.Join(flags, " "))
 }
 
 // fix is the rule's, with the proposal before it.
@@ -47,22 +51,34 @@ func (p *Proposal) fix(r *rule) string {
 // propose looks for a mapping for the stacks that belong nowhere. A stack that says of which service it is, and of no
 // cell, is the whole service's, such as a front door in each region.
 func (g *graph) propose() *Proposal {
-	var nowhere []*Stack
+	var top, nested []*Stack
 	for i := range g.stacks {
-		if g.places[i].nowhere() && g.places[i].Service == "" && !g.hasShard[i] {
-			nowhere = append(nowhere, &g.stacks[i])
+		if s := &g.stacks[i]; g.places[i].nowhere() && g.places[i].Service == "" && !g.hasShard[i] {
+			if s.Nested == nil {
+				top = append(top, s)
+			} else {
+				nested = append(nested, s)
+			}
 		}
 	}
-	return propose(nowhere)
+	cells := map[string]bool{}
+	for _, s := range g.shards {
+		cells[s.Cell] = s.Cell != ""
+	}
+	if p := propose(top, g.stacks, cells); p != nil {
+		return p
+	}
+	return propose(nested, g.stacks, cells) // which go with their parents, where these are somebody's
 }
 
 // propose looks for a mapping among stacks that belong nowhere: of groups of stacks with the same types of
 // resources, a data path among them, the largest whose members a tag, their names or their paths tell apart, and
-// those groups that have the same shards.
-func propose(stacks []*Stack) *Proposal {
+// those groups that have the same shards. Its rules say nothing of any other stack. What is as many as the cells that
+// are known, and called as they are, is theirs.
+func propose(stacks []*Stack, all []Stack, cells map[string]bool) *Proposal {
 	like := map[string][]*Stack{}
 	for _, s := range stacks {
-		if key := kindOf(s); key != "" && s.Nested == nil {
+		if key := kindOf(s); key != "" {
 			like[key] = append(like[key], s)
 		}
 	}
@@ -78,7 +94,8 @@ func propose(stacks []*Stack) *Proposal {
 			continue
 		}
 		for _, rule := range guesses(group) {
-			if shards, ok := tellsApart(rule, group); ok {
+			if shards, ok := tellsApart(rule, group, all); ok {
+				rule, shards = ofCells(rule, shards, cells)
 				found = append(found, candidate{rule, shards, len(group)})
 				break // the guesses of a group are in the order of trust
 			}
@@ -115,8 +132,20 @@ func kindOf(s *Stack) string {
 	return strings.Join(slices.Sorted(maps.Keys(types)), " ")
 }
 
-// tellsApart says whether a rule gives each stack of a group a shard of its own.
-func tellsApart(rule string, group []*Stack) (map[Shard]bool, bool) {
+// ofCells makes a rule that calls shards what are known to be cells one of cells.
+func ofCells(rule string, shards map[Shard]bool, cells map[string]bool) (string, map[Shard]bool) {
+	out := map[Shard]bool{}
+	for s := range shards {
+		if s.Cell != "" || !cells[s.ID] || !strings.Contains(rule, "(?P<shard>") {
+			return rule, shards
+		}
+		out[Shard{Cell: s.ID}] = true
+	}
+	return strings.Replace(rule, "(?P<shard>", "(?P<cell>", 1), out
+}
+
+// tellsApart says whether a rule gives each stack of a group a shard of its own, and no other stack any.
+func tellsApart(rule string, group []*Stack, all []Stack) (map[Shard]bool, bool) {
 	r, err := ParseMapRule(rule)
 	if err != nil {
 		return nil, false
@@ -129,6 +158,14 @@ func tellsApart(rule string, group []*Stack) (map[Shard]bool, bool) {
 			return nil, false
 		}
 		shards[p] = true
+	}
+	for i := range all {
+		if r.source == mapTag {
+			break // who has the tag says so
+		}
+		if s := &all[i]; !slices.Contains(group, s) && m.stack(s, s.scope()) != (place{}) && kindOf(s) != kindOf(group[0]) {
+			return nil, false
+		}
 	}
 	return shards, true
 }
@@ -157,10 +194,10 @@ func guesses(group []*Stack) []string {
 		}
 		return out
 	}
-	if p := patternOf(texts(func(s *Stack) string { return s.Name })); p != "" {
+	if p := patternOf(texts((*Stack).ownName)); p != "" {
 		rules = append(rules, "stack:"+p)
 	}
-	if p := patternOf(texts(func(s *Stack) string { return s.Path })); p != "" {
+	if p := patternOf(texts((*Stack).ownPath)); p != "" {
 		rules = append(rules, "path:"+p)
 	}
 	return rules
@@ -169,11 +206,19 @@ func guesses(group []*Stack) []string {
 // separators are what stands between the fields of a name or path.
 var separators = regexp.MustCompile(`[-_./:]`)
 
+// regionName is the name of a region of AWS, in which dashes separate nothing.
+var regionName = regexp.MustCompile(`\b[a-z]{2}(?:-gov|-iso[a-z]?)?-(?:central|(?:north|south)?(?:east|west)?)-\d\b`)
+
+const regionDash = "\x00"
+
 // patternOf is an expression for texts that differ in some of their fields, or "". The last field that differs is
 // the shard, what differs before it is the cell.
 func patternOf(texts []string) string {
 	fields := make([][]string, len(texts))
+	texts = slices.Clone(texts)
 	for i, s := range texts {
+		s = regionName.ReplaceAllStringFunc(s, func(r string) string { return strings.ReplaceAll(r, "-", regionDash) }) // one word
+		texts[i] = s
 		fields[i] = separators.Split(s, -1)
 		if s == "" || strings.Contains(s, "'") || len(fields[i]) != len(fields[0]) ||
 			!slices.Equal(separators.FindAllString(s, -1), separators.FindAllString(texts[0], -1)) {
@@ -190,7 +235,7 @@ func patternOf(texts []string) string {
 		}
 		before, class, after := common(values)
 		if class == "" {
-			parts[k] = regexp.QuoteMeta(values[0])
+			parts[k] = regexp.QuoteMeta(strings.ReplaceAll(values[0], regionDash, "-"))
 			continue
 		}
 		differ = append(differ, k)
@@ -239,6 +284,9 @@ func common(values []string) (before, class, after string) {
 	if len(before) == len(values[0]) && !slices.ContainsFunc(values, func(v string) bool { return v != before }) {
 		return before, "", ""
 	}
+	if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, regionDash) }) {
+		return "", `[\w-]+`, ""
+	}
 	const digits = "0123456789"
 	before, after = strings.TrimRight(before, digits), strings.TrimLeft(after, digits) // a number is one thing
 	class = `\d+`
@@ -250,8 +298,34 @@ func common(values []string) (before, class, after string) {
 			class = `\w+`
 		}
 	}
-	if class == `\w+` { // words are told apart whole: blue and black
-		return "", class, ""
+	if class == `\w+` { // words are told apart whole: blue and black, AcmeStack and AppleStack
+		before, after = wordsBefore(values, before), wordsAfter(values, after)
 	}
 	return before, class, after
+}
+
+// wordsBefore is as much of what all values begin with as ends where a capital begins their next word.
+func wordsBefore(values []string, before string) string {
+	for n := len(before); n > 0; n-- {
+		if !slices.ContainsFunc(values, func(v string) bool { return !capital(v, n) }) {
+			return before[:n]
+		}
+	}
+	return ""
+}
+
+// wordsAfter is as much of what all values end with as begins with a capital.
+func wordsAfter(values []string, after string) string {
+	for ; after != ""; after = after[1:] {
+		if !slices.ContainsFunc(values, func(v string) bool { return !capital(v, len(v)-len(after)) }) {
+			return after
+		}
+	}
+	return ""
+}
+
+// capital says whether a word in CamelCase begins at i.
+func capital(s string, i int) bool {
+	upper := func(c byte) bool { return c >= 'A' && c <= 'Z' }
+	return i > 0 && i < len(s) && upper(s[i]) && !upper(s[i-1])
 }

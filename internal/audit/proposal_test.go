@@ -39,10 +39,15 @@ func TestProposal(t *testing.T) {
 		"two stacks a shard": {with(named(web, "web-1", "web-2"), named(other, "data-1", "data-2")), []string{`stack:data-(?P<shard>\d+)`, `stack:web-(?P<shard>\d+)`}, "1 2"},
 		"tag": {map[string]deployed{"zebra": {template: web, tags: object{"node": "a", "owner": "x"}}, "lion": {template: web, tags: object{"node": "b", "owner": "x"}}},
 			[]string{"tag:node"}, "a b"},
-		"path":             {map[string]deployed{"x": {template: web, path: "App/Node1/Stack"}, "yy-z": {template: web, path: "App/Node2/Stack"}}, []string{`path:App/Node(?P<shard>\d+)/Stack`}, "1 2"},
-		"nothing alike":    {with(named(web, "a-1"), named(other, "a-2")), nil, ""},
-		"no data path":     {named(role, "a-1", "a-2"), nil, ""},
-		"different shapes": {named(web, "a-b-c", "a_b"), nil, ""},
+		"path":                {map[string]deployed{"x": {template: web, path: "App/Node1/Stack"}, "yy-z": {template: web, path: "App/Node2/Stack"}}, []string{`path:App/Node(?P<shard>\d+)/Stack`}, "1 2"},
+		"words in camel case": {with(named(web, "AcmeTenantStack", "ApexTenantStack", "BlueTenantStack"), named(other, "Platform")), []string{`stack:(?P<shard>\w+)TenantStack`}, "Acme Apex Blue"},
+		"camel case in front": {named(web, "TenantAcme", "TenantApex"), []string{`stack:Tenant(?P<shard>\w+)`}, "Acme Apex"},
+		"no other's name":     {with(named(web, "acme", "globex"), named(other, "platform")), nil, ""},
+		"by region":           {named(web, "app-eu-west-1", "app-us-east-1", "app-ap-southeast-2"), []string{`stack:app-(?P<shard>[\w-]+)`}, "ap-southeast-2 eu-west-1 us-east-1"},
+		"cells by region":     {named(web, "app-eu-west-1-node-1", "app-us-east-1-node-1"), []string{`stack:app-(?P<shard>[\w-]+)-node-1`}, "eu-west-1 us-east-1"},
+		"nothing alike":       {with(named(web, "a-1"), named(other, "a-2")), nil, ""},
+		"no data path":        {named(role, "a-1", "a-2"), nil, ""},
+		"different shapes":    {named(web, "a-b-c", "a_b"), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := manifestOf(t, c.stacks)
@@ -101,5 +106,45 @@ func TestServicesOwnStacks(t *testing.T) {
 		if got != rule {
 			t.Errorf("with the tags %v: %q, want %q", tags, got, rule)
 		}
+	}
+}
+
+// TestNestedProposal holds that nested stacks are proposed by their files' names, else by their parent's names for them.
+func TestNestedProposal(t *testing.T) {
+	const unit = "Resources: {Q: {Type: AWS::SQS::Queue}}\n"
+	nested := func(file string) string {
+		return "{Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: ./" + file + "}}\n"
+	}
+	for rule, files := range map[string]map[string]string{
+		`stack:node-(?P<shard>\w+)`:    {"root.yaml": "Resources:\n  A: " + nested("node-a.yaml") + "  B: " + nested("node-b.yaml"), "node-a.yaml": unit, "node-b.yaml": unit},
+		`path:root/Node(?P<shard>\w+)`: {"root.yaml": "Resources:\n  NodeA: " + nested("node.yaml") + "  NodeB: " + nested("node.yaml"), "node.yaml": unit},
+	} {
+		in := foreign(t, files)
+		r := audit.Run(in, audit.Options{})
+		if r.Proposal == nil || !slices.Equal(r.Proposal.Rules, []string{rule}) {
+			t.Errorf("proposes %+v, want %s", r.Proposal, rule)
+			continue
+		}
+		if again := audit.Run(in, audit.Options{Mapping: rulesOf(t, rule)}); len(again.Summary.Shards) != 2 {
+			t.Errorf("%s finds %s", rule, shardNames(again))
+		}
+	}
+}
+
+// TestCellsProposal holds that like stacks which are called as the known cells are, are proposed as theirs.
+func TestCellsProposal(t *testing.T) {
+	s := map[string]deployed{}
+	for _, cell := range []string{"1", "2"} {
+		s["svc-cell"+cell+"-shard-1"] = deployed{template: object{"Resources": object{"Q": object{"Type": "AWS::SQS::Queue"}}}}
+		s["db-cell"+cell] = deployed{template: object{"Resources": object{"T": object{"Type": "AWS::DynamoDB::Table"}}}}
+	}
+	in, first := manifestOf(t, s), `stack:svc-cell(?P<cell>\d)-shard-(?P<shard>\d+)`
+	r := audit.Run(in, audit.Options{Mapping: rulesOf(t, first)})
+	want := `stack:db-cell(?P<cell>\d+)`
+	if r.Proposal == nil || !slices.Equal(r.Proposal.Rules, []string{want}) || !strings.Contains(r.Findings[0].Fix, "2 cells (1, 2)") {
+		t.Fatalf("proposes %+v: %+v", r.Proposal, r.Findings)
+	}
+	if again := audit.Run(in, audit.Options{Mapping: rulesOf(t, first, want)}); again.Proposal != nil || shardNames(again) != "1/1 2/1" {
+		t.Errorf("with the proposal: %s, %+v", shardNames(again), again.Findings)
 	}
 }
