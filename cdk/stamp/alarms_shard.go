@@ -81,7 +81,7 @@ func shardAlarms(p *plan, s shardPlan, w watched) []alarm {
 func deadLetters(kind, queue, of string) alarm {
 	return alarm{
 		kind: kind,
-		about: "Jobs of " + of + " were given up, and lie in queue " + queue + " for 14 days. " +
+		about: "Jobs of " + of + " were given up, and lie in queue " + queue + " until 14 days after they were sent. " +
 			"Look at one for what it died of, mend that, and send them back (SQS, start-message-move-task), or delete them: it rings until the queue is empty.",
 		metrics: single("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", dimension{"QueueName", queue}),
 		period:  minute, compare: atLeast, threshold: 1, of: 1, bad: 1,

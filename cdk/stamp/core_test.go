@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/internal/routerenv"
 	"cellwall.dev/cellwall/internal/routing"
 )
@@ -156,7 +159,9 @@ func TestRouterReachesItsCellAlone(t *testing.T) {
 	want := []statement{
 		{Effect: "Allow", Action: []string{"logs:CreateLogStream", "logs:PutLogEvents"}, Resource: []string{`{"Fn::GetAtt":["RouterLogsDF967322","Arn"]}`}},
 		{Effect: "Allow", Action: []string{"lambda:InvokeFunction"}, Resource: []string{"arn:aws:lambda" + here + "function:orders-eu-canary-*-worker:live"}},
+		{Effect: "Deny", Action: []string{"lambda:InvokeFunction"}, Resource: []string{"arn:aws:lambda" + here + "function:orders-eu-canary-*-*-worker:live"}},
 		{Effect: "Allow", Action: []string{"sqs:GetQueueUrl", "sqs:SendMessage"}, Resource: []string{"arn:aws:sqs" + here + "orders-eu-canary-*-work"}},
+		{Effect: "Deny", Action: []string{"sqs:GetQueueUrl", "sqs:SendMessage"}, Resource: []string{"arn:aws:sqs" + here + "orders-eu-canary-*-*-work"}},
 		{Effect: "Allow", Action: []string{"dynamodb:GetItem"}, Resource: []string{"arn:aws:dynamodb" + here + "table/orders-directory"}},
 		{Effect: "Allow", Action: attach, Resource: []string{"*"}},
 		{Effect: "Deny", Action: attach, Resource: []string{"*"},
@@ -180,6 +185,66 @@ func TestRouterReachesItsCellAlone(t *testing.T) {
 			t.Errorf("the router may not call %s:%s", fn, alias)
 		}
 		shard.named(t, "AWS::SQS::Queue", "QueueName", "orders-eu-canary-"+s+"-work")
+	}
+}
+
+// TestRouterReachesNoOtherFleet: the router of a cell reaches no shard of another service, of which no fleet file knows,
+// though the service's name begins like this one's and its cell's; and all of its own, hyphens or none in their ids.
+func TestRouterReachesNoOtherFleet(t *testing.T) {
+	const here = ":eu-west-1:111111111111:"
+	hyphens := func(f *fleet.Fleet) {
+		shapes["everything"](f)
+		f.Cells[0].Quarantine = nil
+		f.Cells[0].Shards = fleet.Shards{{ID: "a-1", Zone: "a", Weight: 1}, {ID: "s02", Zone: "b", Weight: 1}}
+	}
+	for name, a := range map[string]assembly{"plain": shape(t, "everything"), "hyphens": synth(t, sample(t, hyphens))} {
+		permissions := a["eu-canary/core"].permissions(t, "orders-eu-canary-router-role")
+		reaches := func(action, arn string) bool {
+			allowed := false
+			for _, s := range permissions {
+				if slices.Contains(s.Action, action) && slices.ContainsFunc(s.Resource, func(r string) bool { return matches(r, arn) }) {
+					if s.Effect == "Deny" {
+						return false
+					}
+					allowed = true
+				}
+			}
+			return allowed
+		}
+		var keys struct {
+			All  map[string]string `json:"ForAllValues:StringNotLike"`
+			Like map[string]string `json:"ForAnyValue:StringLike"`
+		}
+		for _, s := range permissions {
+			if strings.Contains(s.Condition, "kms:ResourceAliases") {
+				if err := json.Unmarshal([]byte(s.Condition), &keys); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		check := func(s names.Shard, want bool) {
+			t.Helper()
+			const alias = "kms:ResourceAliases"
+			key := matches(keys.Like[alias], s.Key()) && !matches(keys.All[alias], s.Key())
+			invoke, send := reaches("lambda:InvokeFunction", "arn:aws:lambda"+here+"function:"+s.WorkerAlias()), reaches("sqs:SendMessage", "arn:aws:sqs"+here+s.Queue())
+			if key != want || invoke != want || send != want {
+				t.Errorf("%s: the router may invoke %s: %v, send to its queue: %v, use its key: %v; want %v", name, s.Worker(), invoke, send, key, want)
+			}
+		}
+		own := names.ForFleet("orders").Cell("eu-canary")
+		for _, path := range a.paths() {
+			if id, ok := strings.CutPrefix(path, "eu-canary/shard-"); ok {
+				check(own.Shard(id), true)
+			}
+		}
+		foreign := "s01"
+		if name == "hyphens" {
+			foreign = "s-01" // with an id of one hyphen in this cell, s01 of cell us would be one of its own
+		}
+		check(names.ForFleet("orders-eu").Cell("canary-us").Shard(foreign), false)
+		check(names.ForFleet("orders-eu-canary").Cell("us").Shard(foreign), false)
+		check(names.ForFleet("orders").Cell("eu-canary-2").Shard(foreign), false)
+		check(names.ForFleet("orders").Cell("us").Shard("s01"), false)
 	}
 }
 

@@ -73,15 +73,15 @@ func deployers(t *testing.T, core stack) string {
 }
 
 // TestTagsBeyondStacks: CloudFormation hands a stack's tags on to its resources, but neither to the disks of a group's
-// instances nor to tables in other regions, which have them written out.
+// instances nor to the directory's tables, at home or in other regions, which have them written out.
 func TestTagsBeyondStacks(t *testing.T) {
-	want := []any{map[string]any{"Key": "cost-center", "Value": "1207"}, map[string]any{"Key": "team", "Value": "payments"}}
+	want := []any{map[string]any{"Key": "cellwall:service", "Value": "orders"}, map[string]any{"Key": "cost-center", "Value": "1207"}, map[string]any{"Key": "team", "Value": "payments"}}
 	template := shape(t, "everything")[shardPath].one(t, "AWS::EC2::LaunchTemplate")
 	tagged := map[any]bool{}
 	specs, _ := template.at("LaunchTemplateData", "TagSpecifications").([]any)
 	for i := range specs {
 		tags, _ := template.at("LaunchTemplateData", "TagSpecifications", i, "Tags").([]any)
-		if slices.ContainsFunc(tags, func(tag any) bool { return cmp.Equal(tag, want[0]) }) && slices.ContainsFunc(tags, func(tag any) bool { return cmp.Equal(tag, want[1]) }) {
+		if slices.ContainsFunc(tags, func(tag any) bool { return cmp.Equal(tag, want[1]) }) && slices.ContainsFunc(tags, func(tag any) bool { return cmp.Equal(tag, want[2]) }) {
 			tagged[template.at("LaunchTemplateData", "TagSpecifications", i, "ResourceType")] = true
 		}
 	}
@@ -94,13 +94,13 @@ func TestTagsBeyondStacks(t *testing.T) {
 		f.Cells[0].Shards = f.Cells[0].Shards[:1]
 	}))["global"]
 	table := global.one(t, "AWS::DynamoDB::GlobalTable")
-	for i := range table.at("Replicas").([]any) {
-		if table.at("Replicas", i, "Region") == "us-east-1" {
-			if d := cmp.Diff(want, table.at("Replicas", i, "Tags")); d != "" {
-				t.Errorf("the replica's tags (-want +got):\n%s", d)
-			}
-			return
+	replicas, _ := table.at("Replicas").([]any)
+	for i := range replicas {
+		if d := cmp.Diff(want, table.at("Replicas", i, "Tags")); d != "" {
+			t.Errorf("tags in %v (-want +got):\n%s", table.at("Replicas", i, "Region"), d)
 		}
 	}
-	t.Error("there is no replica")
+	if len(replicas) != 2 {
+		t.Errorf("%d replicas, want that at home and the other", len(replicas))
+	}
 }

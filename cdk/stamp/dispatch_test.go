@@ -5,6 +5,52 @@ import (
 	"testing"
 )
 
+// TestJobsAreKept: every queue says for how long, a week, and its dead letters for longer, since SQS counts both from when
+// the job was sent; a job's record outlives both.
+func TestJobsAreKept(t *testing.T) {
+	const day = 86_400.0
+	eachShape(t, func(t *testing.T, a assembly) {
+		for _, path := range a.paths() {
+			queues := a[path].Template.Resources
+			for id, q := range queues {
+				if q.Type != "AWS::SQS::Queue" {
+					continue
+				}
+				want := 14 * day
+				if dead, ok := q.at("RedrivePolicy", "deadLetterTargetArn", "Fn::GetAtt", 0).(string); ok {
+					if want = 7 * day; queues[dead].at("MessageRetentionPeriod") != 14*day {
+						t.Errorf("%s: the dead letters of %s are kept for %v s", path, id, queues[dead].at("MessageRetentionPeriod"))
+					}
+				}
+				if q.at("MessageRetentionPeriod") != want {
+					t.Errorf("%s: %s keeps jobs for %v s, want %v", path, id, q.at("MessageRetentionPeriod"), want)
+				}
+			}
+		}
+	})
+}
+
+// TestRecursion: jobs that lead to jobs pass through router and slice again and again, which Lambda lets them; where there
+// are none it stops what comes back.
+func TestRecursion(t *testing.T) {
+	eachShape(t, func(t *testing.T, a assembly) {
+		for _, path := range a.paths() {
+			for _, fn := range a[path].of("AWS::Lambda::Function") {
+				name := fn.at("FunctionName").(string)
+				var want any
+				if strings.HasSuffix(name, "-router") || strings.HasSuffix(name, "-worker") {
+					if want = "Terminate"; len(a["eu-canary/core"].of("AWS::SQS::Queue")) > 0 {
+						want = "Allow"
+					}
+				}
+				if got := fn.at("RecursiveLoop"); got != want {
+					t.Errorf("%s: RecursiveLoop is %v, want %v", name, got, want)
+				}
+			}
+		}
+	})
+}
+
 // TestDispatch: the queue of jobs that the router places again, its redrive and its consumer.
 func TestDispatch(t *testing.T) {
 	core := shape(t, "per-shard")["eu-canary/core"]

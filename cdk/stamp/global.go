@@ -58,6 +58,7 @@ func newGlobal(app awscdk.App, f *fleet.Fleet, fresh []string) awscdk.Stack {
 		PointInTimeRecoverySpecification: pointInTime(),
 		RemovalPolicy:                    awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE,
 		ResourcePolicy:                   directoryPolicy(f, home.Region),
+		Tags:                             replicaTags(f),
 		Replicas:                         &replicas,
 	})
 	newDirectoryAlarms(st, f, home.Region)
@@ -84,14 +85,12 @@ func directoryIndex(name, key string) *awsdynamodb.GlobalSecondaryIndexPropsV2 {
 		IndexName: str(name), PartitionKey: stringKey(key), SortKey: stringKey(names.PartitionKey), ProjectionType: awsdynamodb.ProjectionType_ALL}
 }
 
-// replicaTags are the fleet's tags for a replica, which is no resource of the stack's own region; nil when there are none.
+// replicaTags are the tags of each replica, the one at home included: a global table has none of its own, which a stack's
+// tags could come to.
 func replicaTags(f *fleet.Fleet) *[]*awscdk.CfnTag {
-	var tags []*awscdk.CfnTag
+	tags := []*awscdk.CfnTag{{Key: str(names.TagService), Value: str(f.Service)}}
 	for _, key := range slices.Sorted(maps.Keys(f.Deploy.Tags)) {
 		tags = append(tags, &awscdk.CfnTag{Key: str(key), Value: str(f.Deploy.Tags[key])})
-	}
-	if tags == nil {
-		return nil
 	}
 	return &tags
 }

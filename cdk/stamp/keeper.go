@@ -18,9 +18,9 @@ import (
 // keeperTimeout is for one snapshot, in seconds: a large cell's tenants are many pages.
 const keeperTimeout = 300
 
-// newKeeper is the cell's keeper function with its schedule. It is outside the cell's network, since the token
+// newKeeper is the cell's keeper function with its schedule, by its version. It is outside the cell's network, since the token
 // issuer whose keys it keeps is on the Internet; the rest of what it reads are AWS's regional services.
-func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snapshots) awslambda.Alias {
+func newKeeper(core awscdk.Stack, p *plan, key awssecretsmanager.Secret, s snapshots) awslambda.Version {
 	logs := newLogGroup(core, "KeeperLogs", p.names.LogGroup("keeper"))
 	role := keeperRole(core, p, logs)
 	key.GrantRead(role, nil)
@@ -44,8 +44,8 @@ type keeperFunction struct {
 	schedule, scheduleARN string
 }
 
-// newKeeperFunction is a keeper with its schedule, by its alias.
-func newKeeperFunction(st awscdk.Stack, k keeperFunction) awslambda.Alias {
+// newKeeperFunction is a keeper with its schedule, by its version.
+func newKeeperFunction(st awscdk.Stack, k keeperFunction) awslambda.Version {
 	fn := awslambda.NewFunction(st, str("Keeper"), &awslambda.FunctionProps{
 		FunctionName:                 str(k.name),
 		Description:                  str("Writes the snapshot of " + k.about),
@@ -64,7 +64,7 @@ func newKeeperFunction(st awscdk.Stack, k keeperFunction) awslambda.Alias {
 	live := awslambda.NewAlias(st, str("KeeperLive"), &awslambda.AliasProps{
 		AliasName: str(names.Alias), Version: fn.CurrentVersion(), RetryAttempts: num(0), MaxEventAge: seconds(keeperPatience)})
 	newKeeperSchedule(st, k, live)
-	return live
+	return fn.CurrentVersion()
 }
 
 // keeperPatience is how many seconds a run that is due may wait. After that the next one is.

@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // Actions on a key of what reads and writes under it. DynamoDB acts in the caller's name and wants all of them of
@@ -82,6 +83,7 @@ func useShardKeys(p *plan, actions []string, service string) awsiam.PolicyStatem
 	statement := allow(actions, p.arn("kms", "key/*"))
 	statement.AddCondition(str("StringEquals"), map[string]any{"kms:ViaService": endpoint(service, p.cell.Region)})
 	statement.AddCondition(str("ForAnyValue:StringLike"), map[string]any{"kms:ResourceAliases": keyPattern(p.names)})
+	statement.AddCondition(str("ForAllValues:StringNotLike"), map[string]any{"kms:ResourceAliases": p.otherCells(names.Shard.Key)})
 	return statement
 }
 

@@ -71,7 +71,7 @@ func TestWhoUsesAShardsKey(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the key's policy is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	const byAlias = `{"ForAnyValue:StringLike":{"kms:ResourceAliases":"alias/orders-eu-canary-*-key"},"StringEquals":{"kms:ViaService":"`
+	const byAlias = `{"ForAllValues:StringNotLike":{"kms:ResourceAliases":"alias/orders-eu-canary-*-*-key"},"ForAnyValue:StringLike":{"kms:ResourceAliases":"alias/orders-eu-canary-*-key"},"StringEquals":{"kms:ViaService":"`
 	for role, want := range map[string]string{
 		"orders-eu-canary-router-role": "kms:Decrypt kms:GenerateDataKey " + byAlias + `sqs.eu-west-1.amazonaws.com"}}`,
 		"orders-eu-canary-keeper-role": uses + " " + byAlias + `dynamodb.eu-west-1.amazonaws.com"}}`,

@@ -64,9 +64,10 @@ func TestRefusedPlans(t *testing.T) {
 		change []string
 		want   string // the error, behind the file's name; "" when there is none
 	}{
-		"the sample": {nil, ""},
-		"a name that begins another": {[]string{second, `name: eu, account: "111111111111"`},
-			`33:12: cells eu and eu-canary share account 111111111111 and region eu-west-1, and the one name begins the other: the router of eu would be allowed to call orders-eu-canary-s01-worker; rename one of the cells`},
+		"the sample":                 {nil, ""},
+		"a name that begins another": {[]string{second, `name: eu, account: "111111111111"`}, ""},
+		"a name that begins another, and shards with hyphens": {[]string{second, `name: eu, account: "111111111111"`, "region: eu-west-1, zones: [a, b, c], shards: 16", "region: eu-west-1, zones: [a, b, c], shards: [{id: a-1}, {id: a-2}, {id: a-3}, {id: a-4}]"},
+			`33:12: cells eu and eu-canary share account 111111111111 and region eu-west-1, the one name begins the other, and shards of eu have hyphens: the router of eu would be allowed to call orders-eu-canary-s01-worker; rename one of the cells, or the shards`},
 		"the same in another account": {[]string{second, `name: eu, account: "333333333333"`}, ""},
 		"a directory out of reach": {[]string{", replicas: [us-east-1]", ""},
 			`35:51: cell us-1: its own network has no way to other regions: the nearest directory is in eu-west-1; add us-east-1 to directory.replicas, or write egress: nat, or give the cell a vpc with a way out`},

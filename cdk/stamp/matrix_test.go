@@ -154,6 +154,7 @@ func TestChanges(t *testing.T) {
 			"eu-canary/core: +Albg0303B1DB5E AWS::ElasticLoadBalancingV2::LoadBalancer",
 			"eu-canary/core: +Albg03HttpEE0F51FB AWS::ElasticLoadBalancingV2::Listener",
 			"eu-canary/core: ~KeeperD1EBA005 AWS::Lambda::Function Environment",
+			"eu-canary/core: ~KeeperEarE615BE0F AWS::Lambda::Alias FunctionVersion",
 			"eu-canary/core: ~KeeperLiveAA2CDC02 AWS::Lambda::Alias FunctionVersion",
 			"eu-canary/core: +ParamAlbDnsZoneg03E924BD05 AWS::SSM::Parameter",
 			"eu-canary/core: +ParamAlbDnsg03973A4D6E AWS::SSM::Parameter",
@@ -267,6 +268,7 @@ func TestChanges(t *testing.T) {
 		}},
 		{"another keeper", "per-shard", rebuilt("dist/keeper/bootstrap"), []string{
 			"eu-canary/core: ~KeeperD1EBA005 AWS::Lambda::Function Code",
+			"eu-canary/core: ~KeeperEarE615BE0F AWS::Lambda::Alias FunctionVersion",
 			"eu-canary/core: ~KeeperLiveAA2CDC02 AWS::Lambda::Alias FunctionVersion",
 		}},
 		{"more concurrency for the slices", "per-shard", func(f *fleet.Fleet) { f.Shard.Lambda.ReservedConcurrency = 30 }, []string{

@@ -126,7 +126,8 @@ func routerSecurityGroup(core awscdk.Stack, vpc awsec2.IVpc) awsec2.ISecurityGro
 // endpoints cost nothing. An interface endpoint costs about 8 US dollars a month and zone, whatever travels through it, so only
 // those stand here that nothing works without: for the router the key store, KMS, which opens the cell's snapshot
 // while that is down, and the transports that the fleet's shards have; for instances CloudFormation, which they tell
-// whether a release works, and CloudWatch Logs, without which their output would go with them.
+// whether a release works, CloudWatch Logs, without which their output would go with them, and SQS where there are jobs,
+// which they send and give back.
 // Six in three zones are about 145 dollars a month and cell. NAT gateways in three zones are about
 // 115 with nothing travelling through them, addresses included, and let everything out; with them no interface endpoint
 // stands here.
@@ -147,6 +148,15 @@ func addEndpoints(core awscdk.Stack, p *plan, n network) {
 	sg := awsec2.NewSecurityGroup(core, str("EndpointGroup"), &awsec2.SecurityGroupProps{
 		Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoints: in from the router")})
 	sg.AddIngressRule(n.routerSG, awsec2.Port_Tcp(num(443)), str("router"), nil)
+	shared := sg
+	if p.service != nil {
+		// The groups of the instances belong to the shards' stacks, which change nothing here, so what instances need
+		// lets in the cell's network, the router included. What an instance may do with it, its role says.
+		open := awsec2.NewSecurityGroup(core, str("SignalGroup"), &awsec2.SecurityGroupProps{
+			Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoints that instances need: in from the cell")})
+		open.AddIngressRule(awsec2.Peer_Ipv4(str(p.cell.CIDR)), awsec2.Port_Tcp(num(443)), str("instances of the cell"), nil)
+		shared = open
+	}
 	inside := func(id string, service awsec2.IInterfaceVpcEndpointService, sg awsec2.ISecurityGroup) {
 		awsec2.NewInterfaceVpcEndpoint(core, str(id), &awsec2.InterfaceVpcEndpointProps{
 			Vpc: n.vpc, Service: service, Subnets: n.placed(), Open: no, PrivateDnsEnabled: yes, SecurityGroups: list[awsec2.ISecurityGroup](sg)})
@@ -157,15 +167,10 @@ func addEndpoints(core awscdk.Stack, p *plan, n network) {
 		inside("ToLambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), sg)
 	}
 	if p.fleet.Shard.Queue != nil {
-		inside("ToSQS", awsec2.InterfaceVpcEndpointAwsService_SQS(), sg)
+		inside("ToSQS", awsec2.InterfaceVpcEndpointAwsService_SQS(), shared)
 	}
 	if p.service != nil {
-		// The groups of the instances belong to the shards' stacks, which change nothing here, so this
-		// endpoint lets in the cell's network. What an instance may do with it, its role says.
-		open := awsec2.NewSecurityGroup(core, str("SignalGroup"), &awsec2.SecurityGroupProps{
-			Vpc: n.vpc, AllowAllOutbound: no, Description: str("Endpoint of CloudFormation: in from the instances")})
-		open.AddIngressRule(awsec2.Peer_Ipv4(str(p.cell.CIDR)), awsec2.Port_Tcp(num(443)), str("instances of the cell"), nil)
-		inside("ToCloudFormation", awsec2.InterfaceVpcEndpointAwsService_CLOUDFORMATION(), open)
-		inside("ToLogs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), open)
+		inside("ToCloudFormation", awsec2.InterfaceVpcEndpointAwsService_CLOUDFORMATION(), shared)
+		inside("ToLogs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), shared)
 	}
 }

@@ -219,23 +219,41 @@ func workerPattern(c names.Cell) string { return c.Shard("*").WorkerAlias() }
 func queuePattern(c names.Cell) string  { return c.Shard("*").Queue() }
 func keyPattern(c names.Cell) string    { return c.Shard("*").Key() }
 
+// otherCells is the pattern, of a name that has shard in the shard's place, of what workerPattern, queuePattern and
+// keyPattern match that is none of the cell's: names with more hyphens in that place than a shard of this cell has.
+// Fleets do not know each other, and orders-eu-*-work of service orders, cell eu, matches orders-eu-us-s01-work of
+// service orders-eu, cell us, too.
+func (p *plan) otherCells(name func(shard names.Shard) string) string {
+	return name(p.names.Shard(longerID(p.cell)))
+}
+
+// longerID matches whatever has more hyphens than any shard's id of the cell.
+func longerID(c fleet.Cell) string {
+	hyphens := 0
+	for _, s := range c.Shards {
+		hyphens = max(hyphens, strings.Count(s.ID, "-"))
+	}
+	return "*" + strings.Repeat("-*", hyphens+1)
+}
+
 // checkPatterns refuses a fleet in which the router of one cell would be allowed to call shards of
-// another, because the one cell's name begins the other's, as eu begins eu-1.
+// another, because the one cell's name begins the other's, as eu begins eu-1, and ids of its shards have hyphens.
 func (in Input) checkPatterns() error {
 	f := in.Fleet
 	var faults []error
 	for _, a := range f.Cells {
 		worker, queue := workerPattern(f.NamesOf(a)), queuePattern(f.NamesOf(a))
+		others := f.NamesOf(a).Shard(longerID(a)).WorkerAlias() // of a name's middle, which is the queue's, too
 		for i, b := range f.Cells {
 			if a.Name == b.Name || a.Account != b.Account || a.Region != b.Region {
 				continue
 			}
 			for _, s := range b.Shards {
 				theirs := f.NamesOf(b).Shard(s.ID)
-				if matches(worker, theirs.WorkerAlias()) || matches(queue, theirs.Queue()) {
+				if (matches(worker, theirs.WorkerAlias()) || matches(queue, theirs.Queue())) && !matches(others, theirs.WorkerAlias()) {
 					faults = append(faults, in.At.Fault(atCell(i, "name"),
-						fmt.Sprintf("cells %s and %s share account %s and region %s, and the one name begins the other", a.Name, b.Name, a.Account, a.Region),
-						fmt.Sprintf("the router of %s would be allowed to call %s", a.Name, theirs.Worker()), "rename one of the cells"))
+						fmt.Sprintf("cells %s and %s share account %s and region %s, the one name begins the other, and shards of %s have hyphens", a.Name, b.Name, a.Account, a.Region, a.Name),
+						fmt.Sprintf("the router of %s would be allowed to call %s", a.Name, theirs.Worker()), "rename one of the cells, or the shards"))
 					break
 				}
 			}

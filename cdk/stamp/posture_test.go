@@ -176,13 +176,24 @@ func TestEncrypted(t *testing.T) {
 	})
 }
 
-// TestTLSOnly: buckets and queues refuse requests without TLS.
+// policies are what says of a queue or a bucket who may use it, and how.
+var policies = []string{"AWS::SQS::QueuePolicy", "AWS::S3::BucketPolicy"}
+
+// TestTLSOnly: buckets and queues refuse requests without TLS, as long as they stand.
 func TestTLSOnly(t *testing.T) {
 	eachShape(t, func(t *testing.T, a assembly) {
 		for _, path := range a.paths() {
 			s, refused := a[path], map[string]bool{}
-			for _, kind := range []string{"AWS::SQS::QueuePolicy", "AWS::S3::BucketPolicy"} {
+			for _, kind := range policies {
 				for _, p := range s.of(kind) {
+					of := s.Template.Resources[ref(p.at("Queues", 0))]
+					if p.at("Bucket") != nil {
+						of = s.Template.Resources[ref(p.at("Bucket"))]
+					}
+					if of.DeletionPolicy == "" || p.DeletionPolicy != of.DeletionPolicy || p.UpdateReplacePolicy != of.UpdateReplacePolicy {
+						t.Errorf("%s: the policy of a %s that is kept as %q and %q is kept as %q and %q", path, of.Type,
+							of.DeletionPolicy, of.UpdateReplacePolicy, p.DeletionPolicy, p.UpdateReplacePolicy)
+					}
 					statements, _ := p.at("PolicyDocument", "Statement").([]any)
 					for _, one := range statements {
 						if one := one.(map[string]any); one["Effect"] == "Deny" && text(one["Condition"]) == `{"Bool":{"aws:SecureTransport":"false"}}` {
@@ -231,7 +242,7 @@ func TestLogsAreKept(t *testing.T) {
 func TestRemovable(t *testing.T) {
 	eachShape(t, func(t *testing.T, a assembly) {
 		a.each(func(at string, s stack, r resource) {
-			keeps := slices.Contains(stateful, r.Type)
+			keeps := slices.Contains(stateful, r.Type) || slices.Contains(policies, r.Type) // see TestTLSOnly
 			if description, _ := r.at("Description").(string); r.Type == "AWS::KMS::Key" && strings.Contains(description, " the snapshot of ") {
 				keeps = false // the keeper makes another snapshot within minutes
 			}

@@ -23,6 +23,18 @@ func provisioned(r fleet.Router) *float64 {
 // routerTimeout ends a routed request before API Gateway does, which gives up after 30 s.
 const routerTimeout = 29
 
+// recursion is whether jobs may come back to a function that led to them. Lambda follows a message from queue to function
+// to queue and drops it at about the 16th pass through one function (AWS Lambda developer guide, "recursive loop
+// detection"). A job of a job, as shards send them through the dispatch queue, passes through the router each time, so
+// that a chain of them would end there without a word. How long one may be is ours to say, and is said in the job
+// (shardkit.MaxHops). Without jobs there is no such way, and Lambda's rule stands.
+func (p *plan) recursion() awslambda.RecursiveLoop {
+	if p.fleet.Shard.Queue == nil {
+		return awslambda.RecursiveLoop_TERMINATE
+	}
+	return awslambda.RecursiveLoop_ALLOW
+}
+
 // newRouter is the cell's routing function, by its alias.
 func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secret, s snapshots) awslambda.Alias {
 	logs := newLogGroup(core, "RouterLogs", p.names.LogGroup("router"))
@@ -41,6 +53,7 @@ func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secr
 		MemorySize:                   num(p.fleet.Router.Memory),
 		Timeout:                      seconds(routerTimeout),
 		ReservedConcurrentExecutions: num(p.fleet.Router.ReservedConcurrency),
+		RecursiveLoop:                p.recursion(),
 		Vpc:                          n.vpc,
 		VpcSubnets:                   n.placed(),
 		SecurityGroups:               list(n.routerSG),
@@ -56,7 +69,7 @@ func newRouter(core awscdk.Stack, p *plan, n network, key awssecretsmanager.Secr
 }
 
 // routerRole may do what routing needs: call the cell's shards, all of them, present and to come, by
-// the pattern of their names; read single records of the directory, which entries and topologies are; write
+// the pattern of their names, and no other cell's whose names match it; read single records of the directory, which entries and topologies are; write
 // its log.
 func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	role := awsiam.NewRole(core, str("RouterRole"), &awsiam.RoleProps{
@@ -66,10 +79,14 @@ func routerRole(core awscdk.Stack, p *plan, logs awslogs.LogGroup) awsiam.Role {
 	})
 	logs.GrantWrite(role)
 	if p.fleet.Shard.Lambda != nil {
-		role.AddToPolicy(allow([]string{"lambda:InvokeFunction"}, p.arn("lambda", "function:"+workerPattern(p.names))))
+		invoke := []string{"lambda:InvokeFunction"}
+		role.AddToPolicy(allow(invoke, p.arn("lambda", "function:"+workerPattern(p.names))))
+		role.AddToPolicy(deny(invoke, p.arn("lambda", "function:"+p.otherCells(names.Shard.WorkerAlias))))
 	}
 	if p.fleet.Shard.Queue != nil {
-		role.AddToPolicy(allow([]string{"sqs:GetQueueUrl", "sqs:SendMessage"}, p.arn("sqs", queuePattern(p.names))))
+		send := []string{"sqs:GetQueueUrl", "sqs:SendMessage"}
+		role.AddToPolicy(allow(send, p.arn("sqs", queuePattern(p.names))))
+		role.AddToPolicy(deny(send, p.arn("sqs", p.otherCells(names.Shard.Queue))))
 		if p.fleet.Shard.Encryption == fleet.EncryptionOwn {
 			role.AddToPolicy(useShardKeys(p, keySends, "sqs"))
 		}

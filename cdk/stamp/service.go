@@ -82,7 +82,7 @@ func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.IS
 		LaunchTemplate: newTemplate(st, p, s, sg, key),
 		MinCapacity:    num(h.Min), MaxCapacity: num(h.Max),
 		HealthChecks: awsautoscaling.HealthChecks_WithAdditionalChecks(&awsautoscaling.AdditionalHealthChecksOptions{
-			AdditionalTypes: list(awsautoscaling.AdditionalHealthCheckType_ELB), GracePeriod: seconds(startTime)}),
+			AdditionalTypes: list(awsautoscaling.AdditionalHealthCheckType_ELB), GracePeriod: seconds(graceTime)}),
 		// What else replaces instances (an instance refresh, a failed health check) launches the new one first and waits
 		// until it is warm, so that the group has as many as it wants all the time.
 		DefaultInstanceWarmup: seconds(startTime),
@@ -97,7 +97,10 @@ func newInstances(st awscdk.Stack, p *plan, s shardPlan, n network, sg awsec2.IS
 			WaitOnResourceSignals: yes,
 			MinSuccessPercentage:  num(100),
 			PauseTime:             seconds(signalTime),
-			SuspendProcesses: list(awsautoscaling.ScalingProcess_AZ_REBALANCE, awsautoscaling.ScalingProcess_ALARM_NOTIFICATION,
+			// All that would launch or end instances beside CloudFormation meanwhile: the health of a release that is sick
+			// when its mend is deployed, too (AWS Knowledge Center, "auto-scaling-group-rolling-updates").
+			SuspendProcesses: list(awsautoscaling.ScalingProcess_HEALTH_CHECK, awsautoscaling.ScalingProcess_REPLACE_UNHEALTHY,
+				awsautoscaling.ScalingProcess_AZ_REBALANCE, awsautoscaling.ScalingProcess_ALARM_NOTIFICATION,
 				awsautoscaling.ScalingProcess_SCHEDULED_ACTIONS),
 		}),
 	})
@@ -114,6 +117,9 @@ const (
 	instancesID = "Instances"
 	// startTime is the seconds that an instance may take from launch to its first healthy answer.
 	startTime = 120
+	// graceTime is the seconds that a new instance may take before its health counts. It is longer than the start
+	// script takes to give up, so that none is ended while a deployment still waits for its word.
+	graceTime = 360
 	// signalTime is the seconds that a deployment waits for an instance's word. It is longer than the
 	// start script takes to give up, with a launch before and the signal after.
 	signalTime = 600

@@ -55,6 +55,7 @@ func newSlice(st awscdk.Stack, p *plan, s shardPlan, l fleet.Lambda, key awskms.
 		MemorySize:                   num(l.Memory),
 		Timeout:                      seconds(l.Timeout),
 		ReservedConcurrentExecutions: num(l.ReservedConcurrency),
+		RecursiveLoop:                p.recursion(),
 		Environment:                  variables(s.env),
 	})
 	live := &awslambda.AliasProps{AliasName: str(names.Alias), Version: fn.CurrentVersion()}
@@ -72,8 +73,9 @@ const batchSize = 10
 // when the stack goes: a job that was accepted is still there to be looked at.
 func newQueue(st awscdk.Stack, s shardPlan, q fleet.Queue, l fleet.Lambda, slice awslambda.Alias, key awskms.Key) {
 	dead := newJobQueue(st, "DeadLetters", s.names.DeadLetters(), &awssqs.QueueProps{
-		RetentionPeriod: days(14)}, key) // the longest: somebody has to look
+		RetentionPeriod: days(letterDays)}, key)
 	queue := newJobQueue(st, "Queue", s.names.Queue(), &awssqs.QueueProps{
+		RetentionPeriod: days(jobDays),
 		// Six times the function's time-out, as AWS advises for event sources: a throttled batch is
 		// tried again before its messages show up a second time.
 		VisibilityTimeout: seconds(6 * l.Timeout),

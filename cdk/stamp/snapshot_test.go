@@ -116,7 +116,7 @@ func TestKeeperFunction(t *testing.T) {
 	if live := core.Template.Resources["KeeperLiveAA2CDC02"]; live.at("Name") != "live" || !strings.Contains(text(live.at("FunctionVersion")), "KeeperCurrentVersion") {
 		t.Errorf("the alias is %s", text(live.Properties))
 	}
-	if got := text(core.one(t, "AWS::Lambda::EventInvokeConfig").Properties); got != `{"FunctionName":{"Ref":"KeeperD1EBA005"},"MaximumEventAgeInSeconds":60,"MaximumRetryAttempts":0,`+
+	if got := text(core.Template.Resources["KeeperLiveEventInvokeConfigD3E68A36"].Properties); got != `{"FunctionName":{"Ref":"KeeperD1EBA005"},"MaximumEventAgeInSeconds":60,"MaximumRetryAttempts":0,`+
 		`"Qualifier":{"Fn::Select":[7,{"Fn::Split":[":",`+alias+`]}]}}` {
 		t.Errorf("what is asked of it asynchronously is repeated by %s", got)
 	}

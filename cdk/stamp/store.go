@@ -58,7 +58,14 @@ func newBucket(st awscdk.Stack, id, name string, key awskms.Key, more ...*awss3.
 	if key != nil { // with a key of the bucket's own below it: else each object is a request to KMS, and its cost
 		props.Encryption, props.EncryptionKey, props.BucketKeyEnabled = awss3.BucketEncryption_KMS, key, yes
 	}
-	awss3.NewBucket(st, str(id), props)
+	keepPolicy(awss3.NewBucket(st, str(id), props))
+}
+
+// keepPolicy has the policy of a queue or a bucket, which the CDK makes beside it, stay as long as that does: what is
+// kept when the stack goes is over TLS only from then on, too.
+func keepPolicy(of constructs.IConstruct) {
+	policy := of.Node().FindChild(str("Policy")).Node().DefaultChild().(awscdk.CfnResource)
+	policy.ApplyRemovalPolicy(awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE, nil)
 }
 
 // createStateLast lets a stack's bucket wait for everything else in the stack, its schedule for the bucket, and its

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/fleet/names"
 )
 
 // The keeper hears from the routers' log which tenants take down one shard after another, and notes them in the
@@ -18,8 +19,18 @@ import (
 // whole line, so that nothing that a client sends can look like one.
 const verdicts = `{ $.msg = "poison verdict" }`
 
-// newVerdicts has the keeper hear them.
-func newVerdicts(core awscdk.Stack, p *plan, keeper awslambda.Alias) {
+// How often the keeper is asked again to hear a verdict, and for how many seconds: a verdict is told once, and may meet
+// a run that takes all of keeperTimeout, or a directory that does not answer for a while.
+const (
+	hearAttempts = 2
+	hearPatience = 3600
+)
+
+// newVerdicts has the keeper hear them, by an alias of their own: how long an event may wait is a matter of the alias
+// by which it comes, and a run that is due waits for keeperPatience alone.
+func newVerdicts(core awscdk.Stack, p *plan, version awslambda.Version) {
+	keeper := awslambda.NewAlias(core, str("KeeperEar"), &awslambda.AliasProps{
+		AliasName: str(names.EarAlias), Version: version, RetryAttempts: num(hearAttempts), MaxEventAge: seconds(hearPatience)})
 	logs := p.names.LogGroup("router")
 	permission := awslambda.NewCfnPermission(core, str("KeeperHears"), &awslambda.CfnPermissionProps{
 		FunctionName: keeper.FunctionArn(), Action: str("lambda:InvokeFunction"), Principal: str("logs.amazonaws.com"),

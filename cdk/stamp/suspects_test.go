@@ -15,11 +15,11 @@ import (
 func TestVerdicts(t *testing.T) {
 	core := shape(t, "per-shard")["eu-canary/core"]
 	filter := core.one(t, "AWS::Logs::SubscriptionFilter")
-	if got := text(filter.Properties); got != `{"DestinationArn":{"Ref":"KeeperLiveAA2CDC02"},"FilterPattern":"{ $.msg = \"poison verdict\" }","LogGroupName":"/cellwall/orders/eu-canary/router"}` {
+	if got := text(filter.Properties); got != `{"DestinationArn":{"Ref":"KeeperEarE615BE0F"},"FilterPattern":"{ $.msg = \"poison verdict\" }","LogGroupName":"/cellwall/orders/eu-canary/router"}` {
 		t.Errorf("the keeper hears %s", got)
 	}
 	permission := core.named(t, "AWS::Lambda::Permission", "Principal", "logs.amazonaws.com")
-	if got := text(permission.Properties); got != `{"Action":"lambda:InvokeFunction","FunctionName":{"Ref":"KeeperLiveAA2CDC02"},"Principal":"logs.amazonaws.com","SourceAccount":"111111111111",`+
+	if got := text(permission.Properties); got != `{"Action":"lambda:InvokeFunction","FunctionName":{"Ref":"KeeperEarE615BE0F"},"Principal":"logs.amazonaws.com","SourceAccount":"111111111111",`+
 		`"SourceArn":"arn:aws:logs:eu-west-1:111111111111:log-group:/cellwall/orders/eu-canary/router:*"}` {
 		t.Errorf("the log may %s", got)
 	}
@@ -27,6 +27,28 @@ func TestVerdicts(t *testing.T) {
 		if !slices.Contains(filter.DependsOn, first) {
 			t.Errorf("it does not wait for %s, but for %v", first, filter.DependsOn)
 		}
+	}
+}
+
+// TestHears: a verdict that meets a run of the keeper, or a directory that is down, is told again; a run that is due is
+// not, since the next comes soon.
+func TestHears(t *testing.T) {
+	core := shape(t, "per-shard")["eu-canary/core"]
+	got := map[string]string{}
+	for _, c := range core.of("AWS::Lambda::EventInvokeConfig") {
+		alias := core.Template.Resources[ref(c.at("Qualifier", "Fn::Select", 1, "Fn::Split", 1))]
+		got[ref(c.at("FunctionName"))+" "+alias.at("Name").(string)] = text([]any{c.at("MaximumRetryAttempts"), c.at("MaximumEventAgeInSeconds")})
+	}
+	run := core.named(t, "AWS::Lambda::Function", "FunctionName", "orders-eu-canary-keeper").at("Timeout").(float64)
+	if hearPatience < 2*run {
+		t.Errorf("a verdict waits for %d s, and a run may take %v s", hearPatience, run)
+	}
+	if d := cmp.Diff(map[string]string{"KeeperD1EBA005 live": "[0,60]", "KeeperD1EBA005 ear": "[2,3600]"}, got); d != "" {
+		t.Errorf("events wait (-want +got):\n%s", d)
+	}
+	ear, live := core.named(t, "AWS::Lambda::Alias", "Name", "ear"), core.Template.Resources["KeeperLiveAA2CDC02"]
+	if text(ear.at("FunctionVersion")) != text(live.at("FunctionVersion")) || text(ear.at("FunctionName")) != text(live.at("FunctionName")) {
+		t.Errorf("the ear is of %s, and runs are of %s", text(ear.at("FunctionVersion")), text(live.at("FunctionVersion")))
 	}
 }
 

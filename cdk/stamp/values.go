@@ -35,3 +35,10 @@ func arn(service, region, account, resource string) string {
 func allow(actions []string, resources ...string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: strs(actions...), Resources: strs(resources...)})
 }
+
+// deny forbids what another statement allows.
+func deny(actions []string, resources ...string) awsiam.PolicyStatement {
+	statement := allow(actions, resources...)
+	statement.SetEffect(awsiam.Effect_DENY)
+	return statement
+}

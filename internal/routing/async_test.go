@@ -129,6 +129,22 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// TestPlaceBoundsHops: a job that too many led to is placed nowhere; the last that may be is.
+func TestPlaceBoundsHops(t *testing.T) {
+	engine, err := New(testConfig(fixed{"acme": pinned("acme", "s03")}, sender(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := Job{ID: "j1", Tenant: "acme", Epoch: 3, From: "acme", Hops: MaxHops, Method: "POST", Path: "/jobs/1"}
+	if placed, err := engine.Place(t.Context(), job); err != nil || placed.Hops != MaxHops {
+		t.Errorf("placed %+v, %v", placed, err)
+	}
+	job.Hops++
+	if placed, err := engine.Place(t.Context(), job); !errors.Is(err, ErrHops) {
+		t.Errorf("placed %+v, %v", placed, err)
+	}
+}
+
 // TestPlaceSpreads: jobs that come back do not all meet one shard.
 func TestPlaceSpreads(t *testing.T) {
 	engine, err := New(testConfig(fixed{"acme": pinned("acme", "s03", "s05", "s08")}, sender(nil)))

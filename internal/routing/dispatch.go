@@ -19,16 +19,23 @@ type ElsewhereError struct{ Cell string }
 func (e *ElsewhereError) Error() string { return fmt.Sprintf("%v: %s", ErrElsewhere, e.Cell) }
 func (e *ElsewhereError) Unwrap() error { return ErrElsewhere }
 
+// ErrHops means that more than MaxHops jobs have led one to the next: a loop of the service's, which nobody else ends.
+var ErrHops = fmt.Errorf("more than %d jobs have led one to the next", MaxHops)
+
 // Place chooses the shard for a job that waits in the cell's dispatch queue, because the shard that had it did not
 // hold the tenant, or because a shard sends it to another tenant. The entry is read afresh: it may have changed
 // since the job was placed. The job that is returned is for the queue of its Shard.
 //
-// An error says that the job cannot be placed now, and has to come again: ErrElsewhere (an ElsewhereError), directory.ErrNotFound, a
+// An error says that the job cannot be placed now, and has to come again, to the dead letters in the end: ErrElsewhere
+// (an ElsewhereError), ErrHops, directory.ErrNotFound, a
 // tenant that is being set up, moves or is suspended, or a directory that does not answer.
 func (e *Engine) Place(ctx context.Context, job Job) (Job, error) {
 	tenant, err := DecodeTenant(job.Tenant)
 	if err != nil {
 		return Job{}, err
+	}
+	if job.Hops > MaxHops {
+		return Job{}, fmt.Errorf("job %s: %w", job.ID, ErrHops)
 	}
 	known, err := e.config.Entries.Fresh(ctx, tenant, job.Epoch)
 	switch {

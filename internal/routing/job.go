@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -30,6 +31,7 @@ type Job struct {
 	RequestID   string `json:"requestId,omitempty"`
 	TraceParent string `json:"traceparent,omitempty"`
 	TraceState  string `json:"tracestate,omitempty"`
+	Hops        int    `json:"hops,omitempty"`       // how many times shards sent, one job from another, to come to it
 	Dispatches  int    `json:"dispatches,omitempty"` // how often a shard gave it back
 	Reason      string `json:"reason,omitempty"`     // why it is among the dead letters
 }
@@ -42,10 +44,14 @@ const (
 	maxJobKey  = 257     // of the idempotency key with its quotes
 )
 
+// MaxHops is how many jobs may lead one to the next. It is shardkit.MaxHops.
+const MaxHops = 64
+
 // Headers that go along with a job, or that tell the shard of it.
 const (
 	headerJob         = "Cellwall-Job"
 	headerFrom        = "Cellwall-From"
+	headerHops        = "Cellwall-Hops"
 	headerTraceParent = "Traceparent"
 	headerTraceState  = "Tracestate"
 )
@@ -147,6 +153,9 @@ func (j Job) check() error {
 	if len(j.Key) > maxJobKey || !printableASCII(j.Key) || j.Dispatches < 0 || j.Dispatches > 1<<20 {
 		return errors.New("job: its key is longer than 257 bytes or not printable, or the number of its dispatches is none")
 	}
+	if j.Hops < 0 || j.Hops > 1<<20 {
+		return errors.New("job: the number of its hops is none")
+	}
 	for _, text := range []string{j.Shard, j.ContentType, j.RequestID, j.TraceParent, j.TraceState, j.Reason} {
 		if len(text) > maxJobText || !printableASCII(text) {
 			return errors.New("job: one of its texts is longer than 1 KiB, or not printable")
@@ -183,6 +192,9 @@ func (j Job) Request() *Request {
 	key := j.Key
 	if key == "" {
 		key = j.ID
+	}
+	if j.Hops > 0 {
+		h.Set(headerHops, strconv.Itoa(j.Hops))
 	}
 	for name, value := range map[string]string{
 		"Content-Type": j.ContentType, headerJob: j.ID, headerFrom: j.From, HeaderIdempotencyKey: key,

@@ -77,6 +77,9 @@ func (s *service) send(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, shardkit.ErrNoDispatch):
 		refuse(w, http.StatusNotImplemented, "this cell has no dispatch queue")
 		return
+	case errors.Is(err, shardkit.ErrHops):
+		shardkit.Fail(w, err)
+		return
 	case err != nil:
 		s.log.Error("message not sent", "err", err)
 		refuse(w, http.StatusServiceUnavailable, "the message may not have been sent")

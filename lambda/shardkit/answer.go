@@ -92,6 +92,8 @@ func Fail(w http.ResponseWriter, err error) {
 		refuse(w, http.StatusInternalServerError, "the service failed; the request may have taken effect")
 	case errors.Is(err, ErrAnswer):
 		refuse(w, http.StatusInternalServerError, "the service failed; nothing was done")
+	case errors.Is(err, ErrHops): // of a job, which comes again, and is among the dead letters then
+		refuse(w, http.StatusLoopDetected, "jobs have led to jobs too many times; nothing more was sent")
 	default:
 		refuse(w, http.StatusServiceUnavailable, "the store did not answer")
 	}

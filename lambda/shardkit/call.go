@@ -18,6 +18,7 @@ const (
 	HeaderShard  = "Cellwall-Shard"  // the shard that is meant
 	HeaderJob    = "Cellwall-Job"    // the job that the request is, when it comes from a queue
 	HeaderFrom   = "Cellwall-From"   // the tenant that sent the job, percent-encoded, when a tenant did
+	HeaderHops   = "Cellwall-Hops"   // of the job, see Job.Hops; decimal, absent for 0
 	// HeaderDeadline is when whoever asks stops waiting, in Unix milliseconds. What is done later may be
 	// done in vain, and is refused.
 	HeaderDeadline = "Cellwall-Deadline"
@@ -37,6 +38,7 @@ type call struct {
 	shard  string
 	job    string // "" for none
 	from   string // tenant, "" for none
+	hops   int    // of the job
 }
 
 var errHeaders = errors.New("the request does not say once and validly whom it is for")
@@ -66,6 +68,12 @@ func parseCall(h http.Header) (c call, err error) {
 	}
 	if all := h.Values(HeaderFrom); len(all) > 0 {
 		if c.from, ok = decodeTenant(all[0]); !ok || len(all) > 1 || c.job == "" {
+			return call{}, errHeaders
+		}
+	}
+	if all := h.Values(HeaderHops); len(all) > 0 {
+		if c.hops, err = strconv.Atoi(all[0]); err != nil || strconv.Itoa(c.hops) != all[0] ||
+			c.hops < 1 || c.hops > maxCount || len(all) > 1 || c.job == "" {
 			return call{}, errHeaders
 		}
 	}

@@ -20,7 +20,7 @@ type Consumption struct {
 	// Dispatch takes the jobs of tenants that this shard does not hold. Without it they fail, and come again
 	// until the queue has enough of them.
 	Dispatch Dispatch
-	// DeadLetter takes the jobs that were dispatched MaxDispatches times, with the Reason. Without it they
+	// DeadLetter takes the jobs that were dispatched MaxDispatches times, and those of more than MaxHops, with the Reason. Without it they
 	// fail, and the queue puts them there after its maximum of deliveries.
 	DeadLetter Dispatch
 	Log        *slog.Logger // default slog.Default()
@@ -63,6 +63,9 @@ func (c *Consumer) Do(ctx context.Context, message []byte) error {
 	if err != nil {
 		return err
 	}
+	if j.Hops > MaxHops {
+		return c.bury(ctx, j, fmt.Sprintf("jobs have led to jobs %d times, and no more than %d may", j.Hops, MaxHops))
+	}
 	r, err := j.Request(ctx)
 	if err != nil {
 		return err
@@ -88,15 +91,7 @@ func (c *Consumer) Do(ctx context.Context, message []byte) error {
 // giveBack has the job placed again.
 func (c *Consumer) giveBack(ctx context.Context, j Job) error {
 	if j.Dispatches >= MaxDispatches {
-		j.Reason = fmt.Sprintf("dispatched %d times, and shard %s does not hold the tenant either", j.Dispatches, j.Shard)
-		c.c.Log.Error("job finds no shard", "job", j.ID, "tenant", c.c.LogTenant(j.Tenant), "reason", j.Reason)
-		if c.c.DeadLetter == nil {
-			return fmt.Errorf("job %s: %s", j.ID, j.Reason)
-		}
-		if err := c.c.DeadLetter(ctx, j); err != nil {
-			return fmt.Errorf("job %s: put it to the dead letters: %w", j.ID, err)
-		}
-		return nil
+		return c.bury(ctx, j, fmt.Sprintf("dispatched %d times, and shard %s does not hold the tenant either", j.Dispatches, j.Shard))
 	}
 	if c.c.Dispatch == nil {
 		return fmt.Errorf("job %s: this shard does not hold the tenant, and there is no dispatch queue", j.ID)
@@ -106,6 +101,19 @@ func (c *Consumer) giveBack(ctx context.Context, j Job) error {
 	j.Shard = ""
 	if err := c.c.Dispatch(ctx, j); err != nil {
 		return fmt.Errorf("job %s: give it back to the cell: %w", j.ID, err)
+	}
+	return nil
+}
+
+// bury puts a job that nobody is to do to the dead letters.
+func (c *Consumer) bury(ctx context.Context, j Job, reason string) error {
+	j.Reason = reason
+	c.c.Log.Error("job is given up", "job", j.ID, "tenant", c.c.LogTenant(j.Tenant), "reason", j.Reason)
+	if c.c.DeadLetter == nil {
+		return fmt.Errorf("job %s: %s", j.ID, j.Reason)
+	}
+	if err := c.c.DeadLetter(ctx, j); err != nil {
+		return fmt.Errorf("job %s: put it to the dead letters: %w", j.ID, err)
 	}
 	return nil
 }

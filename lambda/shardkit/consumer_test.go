@@ -189,6 +189,47 @@ func TestBounded(t *testing.T) {
 	encoded(t, c.dead[0])
 }
 
+// TestBoundedHops: jobs of which each sends the next are MaxHops, whoever asked for the first; the job that would send
+// one more fails, again and again, and one that comes nevertheless is dead at once, for a reason.
+func TestBoundedHops(t *testing.T) {
+	var c cell
+	done := 0
+	onward := guarded(t, shardkit.Config{Items: holding("acme"), Dispatch: c.dispatch}, func(w http.ResponseWriter, r *http.Request) {
+		tenant := shardkit.From(r.Context())
+		if _, err := tenant.Send(r.Context(), "acme", shardkit.Message{Path: "/next"}); err != nil {
+			if !errors.Is(err, shardkit.ErrHops) {
+				t.Error(err)
+			}
+			shardkit.Fail(w, err)
+			return
+		}
+		done++
+		if err := tenant.Commit(r.Context(), w, ok); err != nil {
+			t.Error(err)
+		}
+	})
+	here := consumer(t, quietly(shardkit.Consumption{Service: onward, Dispatch: c.dispatch, DeadLetter: c.bury}))
+	c.queue = []shardkit.Job{job()} // a client's
+	var last shardkit.Job
+	var err error
+	for range 100 {
+		if err != nil || len(c.queue) == 0 {
+			break
+		}
+		last, c.queue = c.queue[0], c.queue[1:]
+		last.Shard, last.Epoch = "s01", 4 // as the router places it
+		err = here.Do(t.Context(), encoded(t, last))
+	}
+	if err == nil || !strings.Contains(err.Error(), "508") || len(c.queue) > 0 || len(c.dead) > 0 || done != shardkit.MaxHops || last.Hops != shardkit.MaxHops {
+		t.Errorf("%d jobs were done, then %v; the last had %d hops", done, err, last.Hops)
+	}
+
+	last.Hops++
+	if err := here.Do(t.Context(), encoded(t, last)); err != nil || done != shardkit.MaxHops || len(c.dead) != 1 || !strings.Contains(c.dead[0].Reason, "65 times") {
+		t.Errorf("one too many: %v; %d done, dead %+v", err, done, c.dead)
+	}
+}
+
 // TestGivenBack: where dispatch and dead letters are missing, or fail, the queue keeps the job.
 func TestGivenBack(t *testing.T) {
 	nobody := guarded(t, shardkit.Config{Items: shardkit.NewMemory()}, func(http.ResponseWriter, *http.Request) { t.Error("asked") })

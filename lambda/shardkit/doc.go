@@ -61,7 +61,7 @@
 // it has another, so that it takes effect once however often the queue delivers it. A job of a tenant that
 // this shard does not hold goes back to the cell's dispatch queue, from which the router places it again;
 // after MaxDispatches it goes to the dead letters, with the reason. Tenant.Send puts a job there for any
-// tenant. Shards never call each other.
+// tenant, with the number of those that led to it: beyond MaxHops it is taken for a loop. Shards never call each other.
 //
 // # Ticks
 //
@@ -97,7 +97,8 @@
 //  11. Apart: what Name or CacheName gives for one tenant they give for no other, and ParseName reads each
 //     Name back.
 //  12. Parsed: what Encode writes ParseJob reads as the same job, and what ParseJob takes Encode writes.
-//  13. Bounded: no job is dispatched more than MaxDispatches times.
+//  13. Bounded: no job is dispatched more than MaxDispatches times, and no jobs of which each sends the next are more
+//     than MaxHops.
 //  14. InTime: a request that comes after its deadline reaches neither the store nor the service, and the
 //     context of one that is under way ends then.
 //  15. Ticked: a tick has the same name and time however often and late it comes, and sends the same jobs; no

@@ -17,7 +17,7 @@ type Config struct {
 	Log    *slog.Logger // default slog.Default()
 
 	// Keep is how long an idempotency record is kept, at least a minute; default 24 hours. That of a job is
-	// kept for 15 days at least, since a queue delivers it for 14.
+	// kept for 15 days at least, since it may come again, from the dead letters, for 14.
 	Keep time.Duration
 	// MaxBody is the largest body of a request with an idempotency key, which is read before the service
 	// is asked, in bytes; default 6 MiB, as much as invokes a Lambda function.

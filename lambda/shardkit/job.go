@@ -38,6 +38,10 @@ type Job struct {
 	TraceParent string // traceparent (W3C Trace Context) of the same
 	TraceState  string // tracestate of the same
 
+	// Hops is how many times shards have sent, one job from another, to come to this one: 0 when a client asked, 1 when a
+	// request of a client or a tick sent it. Tenant.Send counts, and refuses more than MaxHops.
+	Hops int
+
 	// Dispatches is how often a shard gave it back because it did not hold the tenant.
 	Dispatches int
 	Reason     string // why it is where nobody takes it from; "" until then
@@ -57,6 +61,7 @@ type wire struct {
 	RequestID   string `json:"requestId,omitempty"`
 	TraceParent string `json:"traceparent,omitempty"`
 	TraceState  string `json:"tracestate,omitempty"`
+	Hops        int    `json:"hops,omitempty"`
 	Dispatches  int    `json:"dispatches,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 }
@@ -65,6 +70,8 @@ type wire struct {
 const (
 	MaxJob        = 1 << 20 // bytes of the message (SQS quotas, "message size")
 	MaxDispatches = 8       // of a job, then it goes to the dead letters
+	MaxHops       = 64      // of jobs of which each sent the next; what is beyond is taken for a loop
+	maxCount      = 1 << 20 // of hops, and of dispatches, that a message may tell of
 	maxJobText    = 1 << 10 // bytes of each text but path and query
 	maxJobPath    = 8 << 10 // bytes of the path, and of the query
 )
@@ -77,7 +84,7 @@ func (j Job) Encode() ([]byte, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	w := wire{j.ID, encodeTenant(j.Tenant), j.Epoch, j.Shard, encodeTenant(j.From), j.Message, j.RequestID, j.TraceParent, j.TraceState, j.Dispatches, j.Reason}
+	w := wire{j.ID, encodeTenant(j.Tenant), j.Epoch, j.Shard, encodeTenant(j.From), j.Message, j.RequestID, j.TraceParent, j.TraceState, j.Hops, j.Dispatches, j.Reason}
 	message, err := json.Marshal(w)
 	if err == nil && len(message) > MaxJob {
 		err = fmt.Errorf("%w: a message of %d bytes: a queue takes %d; keep the body elsewhere and name it", ErrJob, len(message), MaxJob)
@@ -104,7 +111,7 @@ func ParseJob(message []byte) (Job, error) {
 			return Job{}, fmt.Errorf("%w: its sender is not 1 to 128 bytes, percent-encoded", ErrJob)
 		}
 	}
-	j := Job{w.ID, tenant, w.Epoch, w.Shard, from, w.RequestID, w.TraceParent, w.TraceState, w.Dispatches, w.Reason, w.Message}
+	j := Job{w.ID, tenant, w.Epoch, w.Shard, from, w.RequestID, w.TraceParent, w.TraceState, w.Hops, w.Dispatches, w.Reason, w.Message}
 	return j, j.check()
 }
 
@@ -120,8 +127,10 @@ func (j Job) check() error {
 		return fmt.Errorf("%w: its path is not one that begins with a single /, percent-encoded, or it or its query is longer than 8 KiB", ErrJob)
 	case j.Key != "" && !validIdempotencyKey(j.Key):
 		return fmt.Errorf("%w: its idempotency key is not 1 to 257 bytes of printable ASCII", ErrJob)
-	case j.Dispatches < 0 || j.Dispatches > 1<<20:
+	case j.Dispatches < 0 || j.Dispatches > maxCount:
 		return fmt.Errorf("%w: dispatched %d times", ErrJob, j.Dispatches)
+	case j.Hops < 0 || j.Hops > maxCount:
+		return fmt.Errorf("%w: sent on %d times", ErrJob, j.Hops)
 	}
 	for _, text := range []string{j.Shard, j.ContentType, j.RequestID, j.TraceParent, j.TraceState, j.Reason} {
 		if len(text) > maxJobText || !printableASCII(text) {
@@ -187,6 +196,9 @@ func (j Job) Request(ctx context.Context) (*http.Request, error) {
 	key := j.Key
 	if key == "" {
 		key = j.ID
+	}
+	if j.Hops > 0 {
+		r.Header.Set(HeaderHops, strconv.Itoa(j.Hops))
 	}
 	for name, value := range map[string]string{
 		HeaderTenant: encodeTenant(j.Tenant), HeaderEpoch: strconv.FormatUint(j.Epoch, 10), HeaderShard: j.Shard,

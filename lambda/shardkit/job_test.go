@@ -25,7 +25,7 @@ func drawJob(t *rapid.T) shardkit.Job {
 		ID: rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`).Draw(t, "id"), Tenant: tenants().Draw(t, "tenant"), Epoch: rapid.Uint64().Draw(t, "epoch"),
 		Shard: text.Draw(t, "shard"), From: rapid.OneOf(rapid.Just(""), tenants()).Draw(t, "from"),
 		RequestID: text.Draw(t, "request"), TraceParent: text.Draw(t, "parent"), TraceState: text.Draw(t, "state"),
-		Dispatches: rapid.IntRange(0, 20).Draw(t, "dispatches"), Reason: text.Draw(t, "reason"),
+		Hops: rapid.IntRange(0, 100).Draw(t, "hops"), Dispatches: rapid.IntRange(0, 20).Draw(t, "dispatches"), Reason: text.Draw(t, "reason"),
 		Message: shardkit.Message{
 			Method: rapid.SampledFrom([]string{"GET", "POST", "PATCH", "VERSION-CONTROL"}).Draw(t, "method"),
 			Path:   "/" + rapid.StringMatching(`([a-z0-9.^~<>"&;=]([a-z0-9.^~<>"&;=]|%2F|/){0,20})?`).Draw(t, "path"), Query: rapid.StringMatching(`([a-z0-9=&+?/<>"]|%20){0,20}`).Draw(t, "query"),
@@ -53,6 +53,9 @@ func TestParsed(t *testing.T) {
 
 // TestTheRouterReadsTheSame: the router's job and the shard's are one message.
 func TestTheRouterReadsTheSame(t *testing.T) {
+	if routing.MaxHops != shardkit.MaxHops {
+		t.Errorf("the router places jobs of %d hops, and shards send %d", routing.MaxHops, shardkit.MaxHops)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		job := drawJob(t)
 		message, err := job.Encode()
@@ -66,7 +69,7 @@ func TestTheRouterReadsTheSame(t *testing.T) {
 		want := routing.Job{
 			ID: job.ID, Tenant: routing.EncodeTenant(job.Tenant), Epoch: job.Epoch, Shard: job.Shard, Method: job.Method, Path: job.Path, RawQuery: job.Query,
 			ContentType: job.ContentType, Key: job.Key, Body: job.Body, RequestID: job.RequestID, TraceParent: job.TraceParent, TraceState: job.TraceState,
-			Dispatches: job.Dispatches, Reason: job.Reason,
+			Hops: job.Hops, Dispatches: job.Dispatches, Reason: job.Reason,
 		}
 		if job.From != "" {
 			want.From = routing.EncodeTenant(job.From)

@@ -32,8 +32,8 @@ const maxIdempotencyKey = 257 // bytes: 255 in quotes
 // retryAfter is when a client should ask again for a request that is under way, in seconds.
 const retryAfter = "1"
 
-// How long a record is kept. A job may wait in a queue for 14 days (SQS developer guide, "message retention
-// period"), and come again after that from a dead-letter queue only by somebody's hand.
+// How long a record is kept. A job waits in a queue for 7 days, and with the time among the dead letters for 14, which SQS
+// counts from when it was sent: as long as it can come again, by a delivery or by somebody's hand.
 const (
 	keepRequests = 24 * time.Hour
 	keepJobs     = 15 * 24 * time.Hour

@@ -11,6 +11,10 @@ import (
 // ErrNoDispatch means that a Guard has no Dispatch.
 var ErrNoDispatch = errors.New("there is no dispatch queue to send to")
 
+// ErrHops means that a job would be the next of more than MaxHops, of which each sent the next: that is a loop, or work
+// without an end, and nothing is sent. A chain that is to go on without an end goes on at a tick, or at a client's request.
+var ErrHops = fmt.Errorf("jobs have led to jobs %d times, and no more", MaxHops)
+
 // Send has another request made, later and wherever its tenant is by then: the cell's router places it. Shards
 // never call each other, so that a shard that is slow or poisoned keeps no other one waiting. to is a
 // tenant of this cell, the request's own included. It returns the job's id when the queue has the job.
@@ -20,13 +24,16 @@ var ErrNoDispatch = errors.New("there is no dispatch queue to send to")
 // a request with an idempotency key the ids of the jobs are derived from the key and the order of the
 // Sends, so that what a repeat of the request sends again takes effect once.
 //
-// ErrJob when the message is not valid, ErrNoDispatch; after another error the job may have been sent.
+// ErrJob when the message is not valid, ErrNoDispatch, ErrHops; after another error the job may have been sent.
 func (t *Tenant) Send(ctx context.Context, to string, m Message) (id string, err error) {
 	if m.Method == "" {
 		m.Method = http.MethodPost
 	}
+	if t.hops >= MaxHops {
+		return "", fmt.Errorf("send: %w", ErrHops)
+	}
 	j := Job{
-		ID: t.nextID(), Tenant: to, From: t.tenant, Message: m, RequestID: only(t.header, headerRequestID),
+		ID: t.nextID(), Hops: t.hops + 1, Tenant: to, From: t.tenant, Message: m, RequestID: only(t.header, headerRequestID),
 		TraceParent: only(t.header, headerTraceParent), TraceState: only(t.header, headerTraceState),
 	}
 	if _, err := j.Encode(); err != nil {

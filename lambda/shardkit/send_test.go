@@ -40,7 +40,7 @@ func TestSend(t *testing.T) {
 	for i, m := range []shardkit.Message{
 		{Method: "POST", Path: "/inbox", Query: "a=b", ContentType: "text/plain", Body: []byte("hello")}, {Method: "PUT", Path: "/x", Key: "k"},
 	} {
-		want := shardkit.Job{ID: c.queue[i].ID, Tenant: "Ärzte", From: "acme", RequestID: "r1", TraceParent: "tp", TraceState: "ts", Message: m}
+		want := shardkit.Job{ID: c.queue[i].ID, Tenant: "Ärzte", From: "acme", Hops: 1, RequestID: "r1", TraceParent: "tp", TraceState: "ts", Message: m}
 		if diff := cmp.Diff(want, c.queue[i]); diff != "" {
 			t.Errorf("job %d (-want +got):\n%s", i, diff)
 		}
@@ -118,6 +118,9 @@ func TestSender(t *testing.T) {
 		"a message":        {[]string{shardkit.HeaderJob, "j1", shardkit.HeaderFrom, "%C3%84rzte"}, 200, "j1", "Ärzte"},
 		"from, and no job": {[]string{shardkit.HeaderFrom, "beta"}, 401, "", ""},
 		"a bad sender":     {[]string{shardkit.HeaderJob, "j1", shardkit.HeaderFrom, "%41"}, 401, "", ""},
+		"no hop":           {[]string{shardkit.HeaderJob, "j1", shardkit.HeaderHops, "0"}, 401, "", ""},
+		"hops, not plain":  {[]string{shardkit.HeaderJob, "j1", shardkit.HeaderHops, "+1"}, 401, "", ""},
+		"hops, and no job": {[]string{shardkit.HeaderHops, "1"}, 401, "", ""},
 		"a bad job":        {[]string{shardkit.HeaderJob, "j 1"}, 401, "", ""},
 	} {
 		h := guarded(t, shardkit.Config{Items: holding("acme")}, func(_ http.ResponseWriter, r *http.Request) {

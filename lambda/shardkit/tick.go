@@ -109,7 +109,7 @@ func (t Tick) Send(ctx context.Context, to string, m Message) (id string, err er
 		m.Method = http.MethodPost
 	}
 	body := sha256.Sum256(m.Body)
-	j := Job{Tenant: to, Message: m, ID: hashed(strings.Join([]string{
+	j := Job{Tenant: to, Hops: 1, Message: m, ID: hashed(strings.Join([]string{
 		"tick", t.Shard, t.Name, t.Due.UTC().Format(time.RFC3339), encodeTenant(to), m.Key, m.Method, m.Path, m.Query, hex.EncodeToString(body[:]),
 	}, "\n"))}
 	if _, err := j.Encode(); err != nil {

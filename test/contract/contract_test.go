@@ -140,11 +140,11 @@ func TestThePageHasTheKitsNumbers(t *testing.T) {
 	}
 	page := string(text)
 	for _, want := range []string{
-		fmt.Sprintf("at most 1 MiB (%s bytes)", "1,048,576"), fmt.Sprintf("dispatched %d times", shardkit.MaxDispatches), "At most 1,024 bytes",
+		fmt.Sprintf("at most 1 MiB (%s bytes)", "1,048,576"), fmt.Sprintf("dispatched %d times", shardkit.MaxDispatches), fmt.Sprintf("more than %d hops", shardkit.MaxHops), "At most 1,024 bytes",
 		fmt.Sprintf("at most %d KiB before that", shardkit.MaxAnswer>>10), fmt.Sprintf("lists of texts, at most %d KiB", shardkit.MaxAnswerHeader>>10),
 		"`" + shardkit.Records + "`", "`" + shardkit.Reserved + "`", "`" + shardkit.HeaderReplayed + ": true`", "| `" + directory.HoldingEpoch + "` |", "| `" + directory.HoldingGone + "` |",
 		"`" + shardkit.HeaderTenant + "`", "`" + shardkit.HeaderEpoch + "`", "`" + shardkit.HeaderShard + "`", "`" + shardkit.HeaderSecret + "`",
-		"`" + shardkit.HeaderJob + "`", "`" + shardkit.HeaderFrom + "`", "`" + shardkit.HeaderDeadline + "`",
+		"`" + shardkit.HeaderJob + "`", "`" + shardkit.HeaderFrom + "`", "`" + shardkit.HeaderHops + "`", "`" + shardkit.HeaderDeadline + "`",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("docs/shard-contract.md does not say %s", want)

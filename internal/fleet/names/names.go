@@ -43,8 +43,12 @@ const (
 	SecondIndexKey = "i2"
 )
 
-// Alias is the alias through which every function is invoked.
-const Alias = "live"
+// Alias is the alias through which every function is invoked, and EarAlias that through which a keeper hears from
+// the router's log.
+const (
+	Alias    = "live"
+	EarAlias = "ear"
+)
 
 // maxELB is the longest name of a load balancer or target group, in characters (Elastic Load
 // Balancing API, CreateLoadBalancer and CreateTargetGroup).
