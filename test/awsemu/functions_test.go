@@ -149,6 +149,32 @@ func TestReservedConcurrencyIsUpdated(t *testing.T) {
 	}
 }
 
+// TestRecursiveLoop: whether what comes back to a function is stopped is read back, changed and set back, and refused
+// where Lambda refuses it.
+func TestRecursiveLoop(t *testing.T) {
+	client := newFunction(t, "loops", 5, `,"RecursiveLoop":"Allow"`)
+	s := newStacks(t)
+	check := func(want lambdatypes.RecursiveLoop) {
+		t.Helper()
+		out, err := client.GetFunctionRecursionConfig(t.Context(), &lambda.GetFunctionRecursionConfigInput{FunctionName: aws.String("loops")})
+		if err != nil || out.RecursiveLoop != want {
+			t.Errorf("it is %+v, %v; want %s", out, err, want)
+		}
+	}
+	check(lambdatypes.RecursiveLoopAllow)
+	if got := s.update(t, "loops", functionTemplate("loops", 5, `,"RecursiveLoop":"Allow","MemorySize":256`)); got != "UPDATE_COMPLETE" {
+		t.Fatalf("the stack is %s:\n%s", got, s.reasons(t, "loops"))
+	}
+	check(lambdatypes.RecursiveLoopAllow)
+	if got := s.update(t, "loops", functionTemplate("loops", 5, "")); got != "UPDATE_COMPLETE" {
+		t.Fatalf("the stack is %s:\n%s", got, s.reasons(t, "loops"))
+	}
+	check(lambdatypes.RecursiveLoopTerminate)
+	if got := s.create(t, "loops-twice", functionTemplate("loops-twice", 5, `,"RecursiveLoop":"Maybe"`)); got != "ROLLBACK_COMPLETE" {
+		t.Errorf("with neither the stack is %s", got)
+	}
+}
+
 // TestVersionsAreNumberedOn changes a function and changes it back, each time with a version that replaces the last: three
 // versions have been published, the third is there, and the alias leads to it.
 func TestVersionsAreNumberedOn(t *testing.T) {

@@ -55,7 +55,7 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    from . import addresses, arns, buckets, composites, dynamodb, functions, guardian, identities, labels, permissions, provisioned, queues, streams, trail, urls, versions
+    from . import addresses, arns, buckets, composites, dynamodb, functions, guardian, identities, labels, permissions, provisioned, queues, recursion, streams, trail, urls, versions
     from . import resources  # noqa: F401  (which registers its handlers)
     from .accounts import Accounts
     from .cloudformation.service import Service
@@ -79,6 +79,7 @@ def main() -> None:
     composites.install()
     permissions.install()
     provisioned.install()
+    recursion.install()
     urls.install()
     versions.install()
     streams.install(running)

@@ -12,7 +12,7 @@ from .tags import mapping, without
 
 @resource("AWS::Lambda::Function")
 class Function(Handler):
-    _APART = ("Tags", "ReservedConcurrentExecutions")
+    _APART = ("Tags", "ReservedConcurrentExecutions", "RecursiveLoop")
     _FIXED = {"FunctionName", "PackageType"}
 
     def create(self, at: Place, p: dict[str, Any]) -> Made:
@@ -21,6 +21,7 @@ class Function(Handler):
             raise ValidationError("the emulator has no support for code that stands in the template; put it into a bucket")
         made = call(client, "CreateFunction", **{"FunctionName": at.name(), **without(p, *self._APART)}, Tags=mapping(p))
         self._reserve(client, made["FunctionName"], p)
+        self._recur(client, made["FunctionName"], p)
         return Made(made["FunctionName"], {"Arn": made["FunctionArn"]})
 
     def update(self, at: Place, made: Made, old: dict[str, Any], new: dict[str, Any]) -> Made | None:
@@ -38,6 +39,8 @@ class Function(Handler):
         if before != after and after:
             client.tag_resource(Resource=made.attributes["Arn"], Tags=after)
         self._reserve(client, made.id, new)
+        if "RecursiveLoop" in moved:
+            self._recur(client, made.id, new)
         return made
 
     def delete(self, at: Place, made: Made, p: dict[str, Any]) -> None:
@@ -49,6 +52,9 @@ class Function(Handler):
             call(client, "PutFunctionConcurrency", FunctionName=function, ReservedConcurrentExecutions=p["ReservedConcurrentExecutions"])
         else:
             client.delete_function_concurrency(FunctionName=function)
+
+    def _recur(self, client: Any, function: str, p: dict[str, Any]) -> None:
+        call(client, "PutFunctionRecursionConfig", FunctionName=function, RecursiveLoop=p.get("RecursiveLoop", "Terminate"))
 
 
 @resource("AWS::Lambda::Version")
