@@ -73,8 +73,9 @@ fuzz: tools-go ## every fuzz target for FUZZTIME (default 60s) each
 	@scripts/fuzz.sh
 
 .PHONY: schema
-schema: build ## docs/fleet.schema.json from the Go types
+schema: build ## docs/fleet.schema.json and docs/audit.schema.json from the Go types
 	@bin/cellwall fleet schema > docs/fleet.schema.json
+	@go test ./internal/audit -run '^TestSchemaIsCurrent$$' -update >&2
 
 .PHONY: clean
 clean: ## remove what was built; installed tools stay

@@ -58,4 +58,6 @@
 //  3. Deterministic: the same stacks in any order give the same report, byte for byte.
 //  4. Unjudged: what cannot be resolved is a review item; it never stops the audit and is never
 //     silently dropped.
+//  5. Kept: a waiver, an acknowledgement or a baseline takes no finding out of the report and changes none
+//     but for its suppression, and none of them holds after its last day.
 package audit

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/audit/assembly"
 )
 
 func day(s string) time.Time {
@@ -267,6 +269,68 @@ func TestBaseline(t *testing.T) {
 		if _, err := audit.ReadBaseline([]byte(bad)); err == nil {
 			t.Errorf("%q is taken as a baseline", bad)
 		}
+	}
+}
+
+// TestKept audits each rule's example with a waiver of that rule, and with itself as a baseline, and holds
+// that the same findings stay in the report.
+func TestKept(t *testing.T) {
+	bare := func(r audit.Report) map[string]int {
+		out := map[string]int{}
+		for _, f := range r.Findings {
+			if strings.HasPrefix(f.Rule, "WV") {
+				continue
+			}
+			f.Suppressed = nil
+			data, err := json.Marshal(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[string(data)]++
+		}
+		return out
+	}
+	held := 0
+	for _, rule := range audit.Rules() {
+		if !strings.HasPrefix(rule.Example, "-- ") {
+			continue
+		}
+		in, err := assembly.Load(files(rule.Example))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := audit.Run(in, audit.Options{})
+		data, err := json.Marshal(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		baseline, err := audit.ReadBaseline(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := audit.Waiver{Rule: rule.ID, Reason: "r", Expires: day("2027-01-01")}
+		for _, f := range plain.Findings {
+			if f.Rule == rule.ID {
+				w.Fingerprint = f.Fingerprint
+			}
+		}
+		for name, opt := range map[string]audit.Options{
+			"waived":         {Waivers: []audit.Waiver{w}, Today: day("2027-01-01")},
+			"waived in vain": {Waivers: []audit.Waiver{w}, Today: day("2027-01-02")},
+			"baseline":       {Baseline: baseline},
+		} {
+			r := audit.Run(in, opt)
+			if !maps.Equal(bare(r), bare(plain)) {
+				t.Errorf("%s, %s: %v, was %v", rule.ID, name, bare(r), bare(plain))
+			}
+			if name == "waived in vain" && r.Summary.Suppressed != 0 {
+				t.Errorf("%s is waived a day too long", rule.ID)
+			}
+			held += r.Summary.Suppressed
+		}
+	}
+	if held == 0 {
+		t.Error("nothing was suppressed at all")
 	}
 }
 

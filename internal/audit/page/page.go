@@ -39,7 +39,7 @@ const (
 //go:embed page.html page.css page.js
 var sources embed.FS
 
-var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"text": text, "plural": plural}).ParseFS(sources, "page.html"))
+var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"text": text, "plural": plural, "percent": percent}).ParseFS(sources, "page.html"))
 
 func source(name string) string {
 	data, err := sources.ReadFile(name)
@@ -143,6 +143,8 @@ func text(s string) string {
 	}
 	return audit.Printable(head)
 }
+
+func percent(share *float64) string { return fmt.Sprintf("%.4g %%", *share*100) }
 
 func plural(n int, word string) string {
 	if n == 1 {

@@ -78,7 +78,7 @@ func hostile() audit.Report {
 		paths = append(paths, audit.Path{Shard: s, File: evil, Steps: []audit.Step{step, step}})
 	}
 	f := audit.Finding{Rule: "SD001", Level: audit.Error, Message: evil, Resource: res, Shards: sh, Paths: paths, Reason: evil, Fix: evil,
-		Limit: &audit.Limit{Name: evil, Quota: evil}, Fingerprint: evil[:32]}
+		Limit: &audit.Limit{Name: evil, Quota: evil}, Fingerprint: evil[:32], Hits: &audit.Hits{Shards: 2, Of: 2, Cells: 2, Tenants: new(0.5), Lost: new(0.25)}}
 	g := f
 	g.Suppressed = &audit.Suppression{Kind: evil, Reason: evil, Expires: evil}
 	return audit.Report{Summary: audit.Summary{Shards: sh, Findings: map[string]int{}}, Findings: []audit.Finding{f, g}, Skipped: []string{evil},
@@ -155,6 +155,9 @@ func TestHarmless(t *testing.T) {
 	}
 	if bad := regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f\u202a-\u202e\u2028\u2029]").FindString(text); bad != "" {
 		t.Errorf("the page has %q", bad)
+	}
+	if !strings.Contains(inner(doc), "50 % of the tenants there have one of them, 25 % have no other") {
+		t.Error("the page does not say how many tenants it reaches")
 	}
 	if len(text) > 200_000 {
 		t.Errorf("%d bytes for two findings", len(text))

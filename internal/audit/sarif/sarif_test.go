@@ -101,8 +101,8 @@ func load(t *testing.T, dir string) audit.Input {
 	return in
 }
 
-// TestValidAndComplete writes the report of each fixture.
-func TestValidAndComplete(t *testing.T) {
+// TestComplete writes the report of each fixture.
+func TestComplete(t *testing.T) {
 	s := schema(t)
 	entries, err := os.ReadDir("../testdata")
 	if err != nil {
@@ -168,7 +168,8 @@ func TestStable(t *testing.T) {
 	}
 }
 
-func TestSuppressionsAndPlaces(t *testing.T) {
+// TestQuiet holds that a result says what suppresses it, and where it stands.
+func TestQuiet(t *testing.T) {
 	r := audit.Run(load(t, "../testdata/core-rule"), audit.Options{Waivers: []audit.Waiver{
 		{Rule: "SD001", Resource: "*", Reason: "until the split", Expires: time.Date(2027, 3, 31, 0, 0, 0, 0, time.UTC)},
 		{Rule: "SD002", Resource: "nothing", Reason: "r", Expires: time.Date(2027, 3, 31, 0, 0, 0, 0, time.UTC), File: "waivers.yaml", Line: 7}}})
@@ -197,8 +198,8 @@ func TestSuppressionsAndPlaces(t *testing.T) {
 	}
 }
 
-// TestHostile holds that nothing of a template becomes a link, a control character or an invalid log.
-func TestHostile(t *testing.T) {
+// TestValid holds that nothing of a template becomes a link, a control character or an invalid log.
+func TestValid(t *testing.T) {
 	evil := "\x1b[2J\n</script><b>[click](https://evil.example){0}\u202e\xff" + strings.Repeat("x", 1<<16)
 	sh := []audit.Shard{{Service: evil, Cell: evil, ID: evil}, {ID: "%2e"}}
 	var many []audit.Shard
