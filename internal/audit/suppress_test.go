@@ -150,6 +150,23 @@ func TestWaivers(t *testing.T) {
 	}
 }
 
+// TestRenewedWaiver holds that an expired waiver fails nothing once another one covers what it waived, whichever of
+// them stands first, and that it is still said.
+func TestRenewedWaiver(t *testing.T) {
+	in := sharedTable("Store", "all", 3).load(t)
+	old := audit.Waiver{Rule: "SD002", Resource: "all", Reason: "old", Expires: day("2026-01-01")}
+	renewed := audit.Waiver{Rule: "SD002", Resource: "al*", Reason: "new", Expires: day("2027-01-01")}
+	for _, ws := range [][]audit.Waiver{{old, renewed}, {renewed, old}} {
+		r := audit.Run(in, audit.Options{Waivers: ws, Today: day("2026-11-30")})
+		if f := only(t, r, "WV001"); f.Level != audit.Warning || !strings.Contains(f.Message, "others waive now") || r.AtLeast(audit.Error) != 0 {
+			t.Errorf("%+v", f)
+		}
+		if f := only(t, r, "SD002"); f.Suppressed == nil || f.Suppressed.Reason != "new" {
+			t.Errorf("%+v", f.Suppressed)
+		}
+	}
+}
+
 // TestExpiredWaiverOfAWarning is no error.
 func TestExpiredWaiverOfAWarning(t *testing.T) {
 	s := stackSet{}
@@ -350,7 +367,12 @@ waivers:
 	one := func(s string) string { return "waivers:\n  - {" + s + "}" }
 	const rest = `, reason: r, expires: 2027-01-01`
 	for text, want := range map[string]string{
-		"":                                     "not YAML",
+		"":                             "nothing in the file",
+		"# none":                       "nothing in the file",
+		"waivers: []\n---\n: : bad {[": "second document",
+		one("rule: SD001, resource: '*e*'" + rest):                                                                    "nearly so",
+		one("rule: SD001, resource: a, reason: \"\\u200b\", expires: 2027-02-01"):                                     "no reason",
+		one("rule: SD001, resource: a"+rest) + "\n  - {rule: SD001, resource: a, reason: again, expires: 2028-01-01}": "w.yaml:3:5: the same rule and findings as on line 2",
 		"[":                                    "not YAML",
 		"waivers: []\n---\nwaivers: []":        "second document",
 		"x: 1":                                 `w.yaml:1:1: unknown key "x"`,

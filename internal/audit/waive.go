@@ -53,6 +53,11 @@ func (w *Waiver) matches(f *Finding) bool {
 	return false
 }
 
+// holds says whether a waiver is whole and not past its last day.
+func (w *Waiver) holds(today time.Time) bool {
+	return !w.Expires.IsZero() && !today.After(w.Expires) && w.Reason != ""
+}
+
 func (w *Waiver) suppression() *Suppression {
 	s := &Suppression{Kind: ByWaiver, Reason: w.Reason, Expires: w.Expires.Format(time.DateOnly)}
 	if w.acknowledged {
@@ -69,30 +74,42 @@ func waive(fs []Finding, waivers []Waiver, today time.Time) []Finding {
 		byRule[fs[i].Rule] = append(byRule[fs[i].Rule], i)
 	}
 	today = today.UTC().Truncate(24 * time.Hour)
-	var out []Finding
+	matched := make([][]int, len(waivers)) // findings of each
 	for i := range waivers {
 		w := &waivers[i]
-		hits, worst := 0, Info
-		holds := !w.Expires.IsZero() && !today.After(w.Expires) && w.Reason != ""
 		for _, at := range byRule[w.Rule] {
-			f := &fs[at]
-			if !w.matches(f) {
+			if !w.matches(&fs[at]) {
 				continue
 			}
-			hits++
-			worst = max(worst, f.Level)
-			if holds && f.Suppressed == nil {
-				f.Suppressed = w.suppression()
+			matched[i] = append(matched[i], at)
+			if w.holds(today) && fs[at].Suppressed == nil {
+				fs[at].Suppressed = w.suppression()
+			}
+		}
+	}
+	var out []Finding
+	for i := range waivers { // all that hold have spoken: what an expired one says does not depend on their order
+		w := &waivers[i]
+		hits, worst, open := len(matched[i]), Info, Info
+		for _, at := range matched[i] {
+			worst = max(worst, fs[at].Level)
+			if fs[at].Suppressed == nil {
+				open = max(open, fs[at].Level)
 			}
 		}
 		switch {
+		case w.acknowledged && !isRule(w.Rule):
+			out = append(out, w.finding(&ruleUnused, Warning, fmt.Sprintf("%s suppresses nothing: there is no rule %q", w.describe(), w.Rule)))
 		case hits == 0:
 			out = append(out, w.finding(&ruleUnused, Warning, fmt.Sprintf("%s suppresses nothing", w.describe())))
 		case w.Expires.IsZero() || w.Reason == "":
 			out = append(out, w.finding(&ruleIncomplete, Warning, fmt.Sprintf("%s says no %s: it does not hold", w.describe(), w.lacks())))
-		case !holds:
+		case !w.holds(today) && open == Info:
+			out = append(out, w.finding(&ruleExpired, Warning, fmt.Sprintf("%s held until %s; what it waived, others waive now: remove it",
+				w.describe(), w.Expires.Format(time.DateOnly))))
+		case !w.holds(today):
 			level := Warning
-			if worst >= Error {
+			if open >= Error {
 				level = Error
 			}
 			out = append(out, w.finding(&ruleExpired, level, fmt.Sprintf("%s held until %s; it would suppress %s, the worst at level %s",

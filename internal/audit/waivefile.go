@@ -3,10 +3,12 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -27,10 +29,12 @@ func ParseWaivers(file string, data []byte) (ws []Waiver, err error) {
 	}()
 	var doc yaml.Node
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
-	if err := dec.Decode(&doc); err != nil {
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: nothing in the file: write waivers: [] when nothing is waived", file)
+	} else if err != nil {
 		return nil, fmt.Errorf("%s: not YAML: %w", file, err)
 	}
-	if err := dec.Decode(new(yaml.Node)); err == nil {
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) { // one that is broken would hide its waivers as well
 		return nil, fmt.Errorf("%s: a second document in the file", file)
 	}
 	p := waiverParser{file: file}
@@ -113,19 +117,41 @@ func (p *waiverParser) waiver(n *yaml.Node) {
 		p.fail(n, "write either the fingerprint of a finding or a pattern of its resource")
 	case w.Fingerprint != "" && !fingerprintForm.MatchString(w.Fingerprint):
 		p.fail(m["fingerprint"], "a fingerprint has 32 digits 0-9a-f; the JSON report says each finding's")
-	case w.Resource != "" && strings.Trim(w.Resource, "*/ ") == "":
-		p.fail(m["resource"], "%q would waive everything: name what is waived", w.Resource)
+	case w.Resource != "" && tooWide(w.Resource):
+		p.fail(m["resource"], "%q would waive everything, or nearly so: name what is waived", w.Resource)
 	}
-	if w.Reason == "" {
+	if words(w.Reason) == 0 {
 		p.fail(n, "no reason")
 	}
 	var err error
 	if w.Expires, err = time.Parse(time.DateOnly, expires); err != nil {
 		p.fail(n, "no day on which it ends: write expires: 2027-03-31")
 	}
+	for _, o := range p.out {
+		if o.Rule == w.Rule && o.Fingerprint == w.Fingerprint && o.Resource == w.Resource {
+			p.fail(n, "the same rule and findings as on line %d: keep one, with one reason and one last day", o.Line)
+			break
+		}
+	}
 	if len(p.errs) == before {
 		p.out = append(p.out, w)
 	}
+}
+
+// words counts the letters and digits of a text.
+func words(text string) (n int) {
+	for _, r := range text {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// tooWide says whether a pattern names so little that every later finding of its rule would be hidden, too.
+func tooWide(pattern string) bool {
+	const named = 3 // letters and digits
+	return words(pattern) == 0 || strings.Contains(pattern, "*") && words(pattern) < named
 }
 
 func isRule(id string) bool {
