@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/audit/assembly"
@@ -46,11 +47,17 @@ A directory that is called rules or explain is written ./rules. docs/audit.md de
 			if !ok {
 				return usagef("--fail-on %q is no level: write fatal, error, warning or review", failOn)
 			}
+			if err := noneEmpty(cmd); err != nil {
+				return err
+			}
 			if err := output.decide(); err != nil {
 				return err
 			}
 			variants, err := loadVariants(args)
 			if err != nil {
+				return err
+			}
+			if err := output.spares(a.auditReads(cmd, variants, args)...); err != nil {
 				return err
 			}
 			var opt audit.Options
@@ -64,7 +71,7 @@ A directory that is called rules or explain is written ./rules. docs/audit.md de
 				return fmt.Errorf("write the report: %w", err)
 			}
 			if why := report.Unjudged(); why != "" {
-				fmt.Fprintln(a.err, "warning:", why)
+				fmt.Fprintln(a.err, "warning:", printed(why))
 			}
 			if n := report.AtLeast(level); n > 0 {
 				return foundf("the audit has %s at or above %s", count(n, "finding"), level)
@@ -79,6 +86,32 @@ A directory that is called rules or explain is written ./rules. docs/audit.md de
 	}
 	cmd.AddCommand(auditRules(a), auditExplain(a))
 	return cmd
+}
+
+// noneEmpty refuses a flag that is given without a value, as by an unset variable of a script: it is not to pass
+// for one that was left out, such as a baseline or waivers that nobody would miss.
+func noneEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usagef("--%s is empty: give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
+// auditReads are the files that an audit of the directories dirs reads.
+func (a *app) auditReads(cmd *cobra.Command, in []audit.Variant, dirs []string) []string {
+	reads := []string{a.fleetFile}
+	for _, name := range []string{"waivers", "baseline", "map"} {
+		reads = append(reads, cmd.Flag(name).Value.String())
+	}
+	for i, dir := range dirs {
+		for k := range in[i].Input.Stacks {
+			file := filepath.Join(dir, filepath.FromSlash(in[i].Input.Stacks[k].File))
+			reads = append(reads, file, filepath.Join(filepath.Dir(file), "manifest.json"))
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(reads)))
 }
 
 // auditPart is a group of flags that decides one part of the audit's options.

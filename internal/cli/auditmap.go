@@ -1,19 +1,11 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/audit/assembly"
 )
-
-// maxMapFile is far above any mapping that people write, in bytes.
-const maxMapFile = 1 << 20
 
 // auditMap says who is who in stacks that do not follow cellwall's tags, paths and names.
 type auditMap struct {
@@ -37,18 +29,9 @@ func (p *auditMap) apply(_ *cobra.Command, _ []audit.Variant, opt *audit.Options
 	if p.file == "" {
 		return nil
 	}
-	info, err := os.Stat(p.file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return usagef("--map: there is no file %q", p.file)
-	case err != nil:
-		return err
-	case info.Size() > maxMapFile:
-		return usagef("--map: %s has more than %d bytes", p.file, maxMapFile)
-	}
-	data, err := os.ReadFile(p.file)
+	data, err := readSmall(p.file)
 	if err != nil {
-		return fmt.Errorf("read the mapping: %w", err)
+		return hint(usagef("--map: %w", err), "docs/audit.md has the form of a mapping file")
 	}
 	rules, err := assembly.ReadMapping(p.file, data)
 	if err != nil {

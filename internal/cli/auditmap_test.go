@@ -61,7 +61,7 @@ func TestAuditRefusesMappings(t *testing.T) {
 	}{
 		{[]string{"--shard", "orders"}, "is not SOURCE:REGEX"},
 		{[]string{"--shard", "stack:("}, "is no regular expression"},
-		{[]string{"--map", "nowhere.yaml"}, `there is no file "nowhere.yaml"`},
+		{[]string{"--map", "nowhere.yaml"}, "open nowhere.yaml: no such file"},
 		{[]string{"--map", bad}, `bad.yaml:2:5: unknown key "stak"`},
 	} {
 		status, out, errw := command("", slices.Concat([]string{"audit"}, c.flags, []string{dir})...)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ type auditOutput struct {
 func (o *auditOutput) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.format, "format", "", "text, json, sarif (2.1.0) or html (one page); by default what -o FILE ends in, else text")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "the same as --format json: the report with every path")
-	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the report to `FILE`, which is replaced as a whole, instead of standard output")
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the report to `FILE`, which is replaced as a whole, instead of standard output (-)")
 }
 
 // decide finds the form, or says that the flags contradict each other.
@@ -46,6 +47,9 @@ func (o *auditOutput) decide() error {
 	if o.asJSON {
 		o.format = "json"
 	}
+	if o.file == "-" {
+		o.file = ""
+	}
 	ending := strings.ToLower(filepath.Ext(o.file))
 	if strings.HasSuffix(strings.ToLower(o.file), ".sarif.json") {
 		ending = ".sarif"
@@ -53,6 +57,28 @@ func (o *auditOutput) decide() error {
 	o.format = cmp.Or(o.format, auditEndings[ending], "text")
 	if !slices.Contains(auditFormats, o.format) {
 		return usagef("--format %q is none: write text, json, sarif or html", o.format)
+	}
+	return nil
+}
+
+// spares refuses, before anything is audited, a file that cannot be written, and one that the audit reads. A
+// baseline that a failing run replaces would let the next run pass.
+func (o *auditOutput) spares(reads ...string) error {
+	if o.file == "" {
+		return nil
+	}
+	switch info, err := os.Stat(o.file); {
+	case err == nil && info.IsDir():
+		return usagef("-o %s is a directory: name a file in it", o.file)
+	case errors.Is(err, fs.ErrNotExist):
+		if info, err := os.Stat(filepath.Dir(place(o.file))); err != nil || !info.IsDir() {
+			return usagef("-o %s: there is no directory %s: make it first", o.file, filepath.Dir(o.file))
+		}
+	}
+	for _, own := range reads {
+		if own != "" && sameFile(o.file, own) {
+			return hint(usagef("-o %s is %s, which the audit reads: it would be overwritten", o.file, own), "name another file, and move it when all is well")
+		}
 	}
 	return nil
 }
@@ -81,7 +107,7 @@ func (o *auditOutput) encode(w io.Writer, r *audit.Report, dirs []string) error 
 		if len(dirs) == 1 {
 			opt.Dir, opt.Line = filepath.ToSlash(filepath.Clean(dirs[0])), linesIn(dirs[0]).of
 		} else {
-			opt.Line = variantLines(dirs)
+			opt.Line, opt.Whole = variantLines(dirs), filepath.ToSlash(filepath.Clean(dirs[0]))
 		}
 		return sarif.Write(w, r, opt)
 	case "html":
@@ -97,6 +123,13 @@ func (o *auditOutput) encode(w io.Writer, r *audit.Report, dirs []string) error 
 // replaceFile writes a file beside the one that it becomes, so that no reader sees half of it. What is
 // no regular file, such as /dev/stdout, is written to as it is.
 func replaceFile(file string, data []byte) (err error) {
+	if link, err := os.Lstat(file); err == nil && link.Mode()&fs.ModeSymlink != 0 { // the link stays, and so who reads by it
+		real, err := filepath.EvalSymlinks(file)
+		if err != nil { // it leads to what is not there yet
+			return os.WriteFile(file, data, 0o644)
+		}
+		file = real
+	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(file); err == nil {
 		if !info.Mode().IsRegular() {

@@ -54,7 +54,8 @@ func TestAuditFormats(t *testing.T) {
 		{ExitUsage, []string{"--format", "xml", auditHole}},
 		{ExitUsage, []string{"--json", "--format", "html", auditHole}},
 		{ExitFound, []string{"--json", "--format", "json", auditHole}},
-		{ExitFailed, []string{"-o", filepath.Join(dir, "no", "such", "r.json"), auditHole}},
+		{ExitUsage, []string{"-o", filepath.Join(dir, "no", "such", "r.json"), auditHole}},
+		{ExitUsage, []string{"-o", dir, auditHole}},
 	} {
 		if status, _, errw := command("", slices.Concat([]string{"audit"}, c.args)...); status != c.status {
 			t.Errorf("%q: status %d, want %d; %s", c.args, status, c.status, errw)

@@ -5,7 +5,7 @@
 //
 //  1. Valid: what is written conforms to the schema of the standard, whatever the templates say.
 //  2. Complete: each finding of the report is one result, in the same order, with one related location
-//     for each shard that depends on it, up to maxRelated.
+//     for each shard that depends on it, up to maxRelated, and each stands in a file.
 //  3. Stable: partialFingerprints is the report's fingerprint, which survives other logical ids.
 //  4. Quiet: what is suppressed carries its suppression; what is only listed is of the kind
 //     informational, and what could not be judged of the kind review. Neither is a failure.
@@ -33,6 +33,9 @@ type Options struct {
 	Dir string
 	// Line is the line of a resource in a file of Dir, from 1, or 0 where that is unknown. nil knows none.
 	Line func(file, logicalID string) int
+	// Whole is where a result stands that is of no file, such as a limit of an account: the directory that was
+	// audited. "" is Dir.
+	Whole string
 }
 
 // Bounds on one result. GitHub takes 1,000 locations of each and shows 100.
@@ -250,6 +253,7 @@ func (opt *Options) result(f *audit.Finding) result {
 		}
 		res.Related = append(res.Related, l)
 	}
+	res.Locations = opt.somewhere(res.Locations, res.Related)
 	if s := f.Suppressed; s != nil {
 		sup := suppression{Kind: "external", Status: "accepted", Justification: plain(s.Reason), Property: map[string]any{"by": s.Kind}}
 		if s.Kind == audit.ByAcknowledgement {
@@ -264,6 +268,25 @@ func (opt *Options) result(f *audit.Finding) result {
 		res.Suppressions = []suppression{sup}
 	}
 	return res
+}
+
+// somewhere are the locations of a result with a file in the first of them: where the first shard depends on what no
+// file defines, else the whole of what was audited. Code hosts refuse a log in which one result has no file.
+func (opt *Options) somewhere(at, related []location) []location {
+	if len(at) == 0 {
+		at = []location{{}}
+	}
+	if at[0].Physical != nil {
+		return at
+	}
+	for _, l := range related {
+		if l.Physical != nil {
+			at[0].Physical = l.Physical
+			return at
+		}
+	}
+	at[0].Physical = &physical{Artifact: artifact{uriOf(cmp.Or(opt.Whole, opt.Dir, "."), "")}}
+	return at
 }
 
 // sentence is what a finding says, why at this level, and what to do.

@@ -127,6 +127,9 @@ func TestComplete(t *testing.T) {
 				len(res.RelatedLocations) != len(f.Shards) || (f.Level <= audit.Review) != (res.Level == "none") || (res.Kind == "fail") != (f.Level >= audit.Warning) {
 				t.Errorf("%s: %+v of %+v", dir, res, f)
 			}
+			if len(res.Locations) != 1 || res.Locations[0].PhysicalLocation.ArtifactLocation.URI == "" {
+				t.Errorf("%s: %s stands nowhere: code hosts refuse the log", dir, f.Rule)
+			}
 			for k, at := range res.RelatedLocations {
 				if at.LogicalLocations[0].Name != f.Shards[k].String() || at.PhysicalLocation.ArtifactLocation.URI == "" || at.Message.Text != f.Paths[k].Text() {
 					t.Errorf("%s: shard %s at %+v", dir, f.Shards[k], at)
@@ -214,6 +217,9 @@ func TestValid(t *testing.T) {
 		{Rule: "SD002", Level: audit.Error, Message: "m", Shards: many, Resource: &audit.Resource{Name: "arn"}},
 	}}
 	l, text := write(t, schema(t), &r, sarif.Options{Dir: "/abs"})
+	if at := l.Runs[0].Results[1].Locations[0]; at.PhysicalLocation.ArtifactLocation.URI != "file:///abs" || at.LogicalLocations[0].Name != "arn" {
+		t.Errorf("what is of no file stands at %+v", at)
+	}
 	for _, res := range l.Runs[0].Results {
 		if len(res.RelatedLocations) > 1000 {
 			t.Errorf("%d related locations", len(res.RelatedLocations))
