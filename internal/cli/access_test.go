@@ -39,6 +39,7 @@ func TestWhoLookedIsKept(t *testing.T) {
 		{"topology diff eu-1 --without s06 --sum", "looked: topology diff eu-1 --from 1 --to 2"},
 		{"topology diff eu-1 --without s06 --population people.csv", nothing}, // no tenant of the directory
 		{"plan --cell eu-1", "looked: plan"},
+		{"rollout plan", "looked: rollout plan"},
 		{"tenant add new", changes},
 		{"tenant pin " + tenant + " s03", changes},
 		{"tenant unpin " + tenant, changes},

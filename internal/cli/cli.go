@@ -168,6 +168,7 @@ var commands = []func(*app) *cobra.Command{
 	localCommand,
 	placeCommand,
 	planCommand,
+	rolloutCommand,
 	shardCommand,
 	tenantCommand,
 	topologyCommand,

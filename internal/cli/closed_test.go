@@ -41,7 +41,7 @@ func TestOutputIsLost(t *testing.T) {
 		slices.Concat([]string{"blast"}, placed, []string{"--tenants-file", "people.csv", "--failed", "1"}),
 		slices.Concat([]string{"blast"}, placed, []string{"--tenants-file", "people.csv", "--failures", "1", "--json"}),
 		{"blast", "exact", "--shards", "8", "--per-tenant", "2"}, {"blast", "exact", "--shards", "8", "--per-tenant", "2", "--json"}, {"blast", "story"},
-		{"fleet", "validate"}, {"fleet", "schema"},
+		{"fleet", "validate"}, {"fleet", "schema"}, {"rollout", "plan"}, {"rollout", "plan", "--json"},
 		slices.Concat([]string{"tenant", "list"}, dir), slices.Concat([]string{"tenant", "list", "--json"}, dir),
 		slices.Concat([]string{"tenant", "show", "acme"}, dir), slices.Concat([]string{"tenant", "history", "acme"}, dir),
 		slices.Concat([]string{"tenant", "export"}, dir),

@@ -100,7 +100,7 @@ func (f *planFlags) report(cmd *cobra.Command) (*planReport, error) {
 	if fromFile {
 		in, err = f.fromFile(fleet, seconds)
 	} else {
-		in, err = f.fromDirectory(cmd.Context(), fleet)
+		in, err = f.fromDirectory(cmd.Context(), fleet, "plan")
 	}
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -176,11 +177,11 @@ func (in *planInput) deal() error {
 	return nil
 }
 
-// fromDirectory reads a directory.
-func (f *planFlags) fromDirectory(ctx context.Context, fl *fleet.Fleet) (*planInput, error) {
+// fromDirectory reads a directory, for a command that the record names.
+func (f *planFlags) fromDirectory(ctx context.Context, fl *fleet.Fleet, command string) (*planInput, error) {
 	in := &planInput{tenants: &population{loads: []float64{}, sizes: []uint16{}, most: directoryID}, seconds: 1, loads: true, key: "cell"}
 	err := f.with(ctx, func(d *desk) error {
-		if err := d.noteListing(ctx, "plan"); err != nil {
+		if err := d.noteListing(ctx, command); err != nil {
 			return err
 		}
 		keys := d.keys
@@ -323,17 +324,17 @@ func (c *planCell) prepare(ctx context.Context, d *desk, keys directory.Keys, fl
 	return err
 }
 
-// collect places the cell's tenants and counts them.
-func (in *planInput) collect(c *planCell) (*blast.Population, error) {
+// subsets places the cell's tenants: each by its index, with the shards of its subset by theirs. It ends early, with
+// failed set, at a tenant that cannot be placed. A subset is good until the next one.
+func (in *planInput) subsets(c *planCell, failed *error) iter.Seq2[int, []int] {
 	p := in.tenants
-	var unplaced error
-	collected, err := blast.CollectLoads(len(c.shards), func(yield func([]int, float64) bool) {
+	return func(yield func(int, []int) bool) {
 		var subset []int
-		for j, i := range c.members {
-			var ids []string
-			e := directory.Entry{Tenant: p.tenants[i], Size: p.size(int(i))}
-			if !in.unpinned[int(i)] {
-				e.Pins = p.pins[int(i)]
+		for j, at := range c.members {
+			i := int(at)
+			e := directory.Entry{Tenant: p.tenants[i], Size: p.size(i)}
+			if !in.unpinned[i] {
+				e.Pins = p.pins[i]
 			}
 			version := uint64(0)
 			if c.versions != nil {
@@ -341,18 +342,32 @@ func (in *planInput) collect(c *planCell) (*blast.Population, error) {
 			} else if placer := c.placers[0]; placer.Slots() > 0 {
 				e.Slot = uint64(j) + 1
 			}
-			if ids, unplaced = c.placers[version].Subset(e); unplaced != nil {
-				unplaced = fmt.Errorf("%stenant %s: %w", p.at(int(i)), printable(e.Tenant), unplaced)
-				return
-			}
-			load := p.load(int(i)) / in.seconds
-			if load > blast.MaxLoad {
-				unplaced = fmt.Errorf("%stenant %s: the load %g is above the largest, 2^60 requests per second", p.at(int(i)), printable(e.Tenant), load)
+			ids, err := c.placers[version].Subset(e)
+			if err != nil {
+				*failed = fmt.Errorf("%stenant %s: %w", p.at(i), printable(e.Tenant), err)
 				return
 			}
 			subset = subset[:0]
 			for _, id := range ids {
 				subset = append(subset, c.at[id])
+			}
+			if !yield(i, subset) {
+				return
+			}
+		}
+	}
+}
+
+// collect places the cell's tenants and counts them.
+func (in *planInput) collect(c *planCell) (*blast.Population, error) {
+	p := in.tenants
+	var unplaced error
+	collected, err := blast.CollectLoads(len(c.shards), func(yield func([]int, float64) bool) {
+		for i, subset := range in.subsets(c, &unplaced) {
+			load := p.load(i) / in.seconds
+			if load > blast.MaxLoad {
+				unplaced = fmt.Errorf("%stenant %s: the load %g is above the largest, 2^60 requests per second", p.at(i), printable(p.tenants[i]), load)
+				return
 			}
 			if !yield(subset, load) {
 				return

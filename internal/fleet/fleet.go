@@ -396,8 +396,8 @@ type Rollout struct {
 // (of shards until a directory exists), in whole cells and at least one a wave.
 type Wave struct {
 	Cells   []string      `yaml:"cells,omitempty" jsonschema:"minItems=1,maxItems=1000"` // the wave's cells; not together with percent
-	Percent *int          `yaml:"percent,omitempty" jsonschema:"minimum=1,maximum=100"`  // share of all shards reached after the wave, 1 to 100; rises, and ends at 100
-	Bake    time.Duration `yaml:"bake,omitempty"`                                        // watched wait after the wave; default 0s
+	Percent *int          `yaml:"percent,omitempty" jsonschema:"minimum=1,maximum=100"`  // share of all tenants, or of all shards without a directory, reached after the wave, 1 to 100; rises, and ends at 100
+	Bake    time.Duration `yaml:"bake,omitempty"`                                        // watched wait after each stage of the wave, the shards of one zone; default 0s
 }
 
 // HaltOn says what stops a rollout.

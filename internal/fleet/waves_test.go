@@ -26,7 +26,9 @@ func TestResolve(t *testing.T) {
 		{[]Wave{upTo(60), list("a"), upTo(100)}, "b:4000 a:5000 cd:10000", ""}, // listed later, so not taken now
 		{[]Wave{list("ab"), list("cd")}, "ab:5000 cd:10000", ""},
 		{[]Wave{list("a"), upTo(50)}, "a:1000 b:5000", "cd"},
-		{[]Wave{upTo(100), upTo(100)}, "abcd:10000 :10000", ""},
+		{[]Wave{upTo(50), upTo(90), upTo(100)}, "ab:5000 c:9000 d:10000", ""},
+		{[]Wave{list("abcd"), upTo(100)}, "abcd:10000 :10000", ""},
+		{[]Wave{upTo(90), upTo(95), upTo(100)}, "ab:5000 c:9000 d:10000", ""}, // c and d are left for the waves to come
 	} {
 		waves, left := resolve(cells, c.waves)
 		var got []string
