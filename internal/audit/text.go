@@ -207,7 +207,7 @@ func (f *Finding) writeText(p printer, first bool) {
 		line("what", r.text())
 	}
 	if l := f.Limit; l != nil {
-		line("limit", l.text())
+		line("limit", l.Text())
 	}
 	for i, path := range f.Paths {
 		if i == shownPaths {
@@ -240,8 +240,8 @@ func (s *Suppression) text() string {
 	return word
 }
 
-// text is "targets per ALB: 1023 of 1000, adjustable (L-7E6692B2, said by the account)".
-func (l *Limit) text() string {
+// Text is "targets per ALB: 1023 of 1000, adjustable (L-7E6692B2, said by the account)".
+func (l *Limit) Text() string {
 	s := fmt.Sprintf("%s: %s of %d, adjustable", l.Name, span{l.Used, max(l.Used, l.Most)}, l.Max)
 	if l.Hard {
 		s = strings.TrimSuffix(s, "adjustable") + "not adjustable"

@@ -34,12 +34,14 @@ const (
 	maxListed  = 500  // findings in full
 	maxSteps   = 64   // of one path
 	maxText    = 600  // bytes of one text
+	maxName    = 160  // of one in the table
+	fewColumns = 12   // up to which they are wide enough for the names of their cells
 )
 
 //go:embed page.html page.css page.js
 var sources embed.FS
 
-var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"text": text, "plural": plural, "percent": percent}).ParseFS(sources, "page.html"))
+var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"text": text, "name": name, "plural": plural, "percent": percent}).ParseFS(sources, "page.html"))
 
 func source(name string) string {
 	data, err := sources.ReadFile(name)
@@ -82,6 +84,9 @@ type cell struct {
 	Name string
 	Span int
 }
+
+// Few says whether there is room for wide columns.
+func (v *view) Few() bool { return len(v.Columns) <= fewColumns }
 
 type column struct {
 	Shard audit.Shard
@@ -146,6 +151,15 @@ func text(s string) string {
 
 func percent(share *float64) string { return fmt.Sprintf("%.4g %%", *share*100) }
 
+// name is a text for the table, of which the finding below has more.
+func name(s string) string {
+	head, rest := audit.Clip(s, maxName)
+	if rest > 0 {
+		return text(head) + "…"
+	}
+	return text(s)
+}
+
 func plural(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
@@ -175,9 +189,23 @@ func verdict(r *audit.Report) string {
 	if why := r.Unjudged(); why != "" {
 		return "Not judged: " + why + "."
 	}
-	switch n := r.AtLeast(audit.Error); {
-	case n > 0:
-		return fmt.Sprintf("%s in the wall: what stands in a red row takes every marked shard with it.", plural(n, "hole"))
+	holes, others := 0, 0
+	for i := range r.Findings {
+		switch f := &r.Findings[i]; {
+		case f.Suppressed != nil || f.Level < audit.Error:
+		case len(f.Shards) > 1: // those have a row
+			holes++
+		default:
+			others++
+		}
+	}
+	switch {
+	case holes > 0 && others > 0:
+		return fmt.Sprintf("%s in the wall: what stands in a red row takes every marked shard with it. Besides, %s at or above error.", plural(holes, "hole"), plural(others, "finding"))
+	case holes > 0:
+		return fmt.Sprintf("%s in the wall: what stands in a red row takes every marked shard with it.", plural(holes, "hole"))
+	case others > 0:
+		return fmt.Sprintf("No hole in the wall, but %s at or above error.", plural(others, "finding"))
 	case r.AtLeast(audit.Warning) > 0:
 		return "No hole in the wall; some warnings."
 	}

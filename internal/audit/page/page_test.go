@@ -232,6 +232,30 @@ func TestReadable(t *testing.T) {
 	}
 }
 
+// TestVerdict holds that only what several shards depend on is called a hole: a limit that is passed is none.
+func TestVerdict(t *testing.T) {
+	two := []audit.Shard{{Cell: "c", ID: "1"}, {Cell: "c", ID: "2"}}
+	hole := audit.Finding{Rule: "SD002", Level: audit.Error, Shards: two}
+	limit := audit.Finding{Rule: "QT002", Level: audit.Fatal, Limit: &audit.Limit{Name: "n", Used: 1, Most: 9, Max: 5}}
+	waived := hole
+	waived.Suppressed = &audit.Suppression{Kind: audit.ByWaiver}
+	for want, fs := range map[string][]audit.Finding{
+		"1 hole in the wall: what stands in a red row takes every marked shard with it.<":                                       {hole, waived},
+		"1 hole in the wall: what stands in a red row takes every marked shard with it. Besides, 1 finding at or above error.<": {hole, limit},
+		"No hole in the wall, but 1 finding at or above error.<":                                                                {limit, waived},
+		"No hole in the wall.<": {waived},
+	} {
+		r := audit.Report{Summary: audit.Summary{Shards: two}, Findings: fs}
+		text, _ := written(t, &r, "")
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not said", want)
+		}
+		if strings.Contains(want, "finding") && !strings.Contains(text, "1 to 9 of 5") {
+			t.Error("the range of what is used is not said")
+		}
+	}
+}
+
 // TestEmpty writes a page of a report of nothing.
 func TestEmpty(t *testing.T) {
 	r := audit.Report{}
