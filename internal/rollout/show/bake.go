@@ -1,0 +1,76 @@
+package show
+
+import (
+	"time"
+
+	"cellwall.dev/cellwall/internal/rollout"
+)
+
+// planned is the cell as the plan has it.
+func planned(p rollout.Spec, c rollout.Cell) rollout.PlannedCell {
+	for _, cell := range p.Waves[c.Wave].Batches[c.Batch] {
+		if cell.Name == c.Name {
+			return cell
+		}
+	}
+	return rollout.PlannedCell{}
+}
+
+// Bake is how long the present bake of a cell lasts, since when, and how many requests it needs: nothing unless the
+// cell bakes.
+func Bake(s rollout.State, c rollout.Cell) (total time.Duration, since time.Time, requests int64) {
+	switch c.Step {
+	case rollout.Baking:
+		return time.Duration(s.Spec.Waves[c.Wave].Bake), c.Since, s.Spec.MinRequests
+	case rollout.Proving:
+		if p := planned(s.Spec, c); c.Stage < len(p.Stages) && p.Stages[c.Stage].Bake > 0 {
+			return time.Duration(p.Stages[c.Stage].Bake), c.Since, s.Spec.MinRequests
+		}
+	}
+	return 0, c.Since, 0
+}
+
+// Left is how long the bakes take that are still to come, if all goes well. Deployments, and requests that are waited
+// for, come on top.
+func Left(s rollout.State, now time.Time) time.Duration {
+	var left time.Duration
+	for w, wave := range s.Spec.Waves {
+		longest := make([]time.Duration, len(wave.Batches)) // stages, by batch
+		ends := make([]time.Duration, len(wave.Batches))    // stages and the wave's own bake, which begins when its cell is deployed
+		for _, c := range s.Cells {
+			if c.Wave == w {
+				stages, own := leftOf(s, c, now)
+				longest[c.Batch] = max(longest[c.Batch], stages)
+				ends[c.Batch] = max(ends[c.Batch], stages+own)
+			}
+		}
+		var begin, end time.Duration
+		for b := range wave.Batches {
+			end = max(end, begin+ends[b])
+			begin += longest[b]
+		}
+		left += end
+	}
+	return left
+}
+
+// leftOf is the bakes of the cell's stages that are left, and what is left of the wave's.
+func leftOf(s rollout.State, c rollout.Cell, now time.Time) (stages, own time.Duration) {
+	if c.Step == rollout.Done {
+		return 0, 0
+	}
+	total, since, _ := Bake(s, c)
+	rest := max(0, total-now.Sub(since))
+	if c.Step == rollout.Baking {
+		return 0, rest
+	}
+	for i, p := range planned(s.Spec, c).Stages {
+		switch {
+		case i == c.Stage && c.Step == rollout.Proving:
+			stages += rest
+		case i >= c.Stage:
+			stages += time.Duration(p.Bake)
+		}
+	}
+	return stages, time.Duration(s.Spec.Waves[c.Wave].Bake)
+}
