@@ -208,6 +208,35 @@ func (e *Emulator) Invocations(t testing.TB) map[string]int {
 	return state.Invocations
 }
 
+// Obstacle is what a test puts in the way of a stack, which otherwise never fails and never takes long.
+type Obstacle string
+
+const (
+	Hold  Obstacle = "hold"  // change sets that are executed stay in progress until this is taken away
+	Fail  Obstacle = "fail"  // they fail when everything is changed, and are rolled back
+	Stuck Obstacle = "stuck" // what is rolled back fails to be
+)
+
+// Obstruct puts obstacles in the way of the stacks of a name, and takes away those that there were.
+func (e *Emulator) Obstruct(t testing.TB, stack string, obstacles ...Obstacle) {
+	t.Helper()
+	if obstacles == nil {
+		obstacles = []Obstacle{}
+	}
+	body, err := json.Marshal(map[string]any{"stack": stack, "obstacles": obstacles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post(e.url+"/emulator/obstacles", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatalf("obstruct %s: %v", stack, err)
+	}
+	defer resp.Body.Close()
+	if said, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusNoContent {
+		t.Fatalf("obstruct %s: %s: %s", stack, resp.Status, said)
+	}
+}
+
 // Client asks the emulator whatever host is named, over HTTP: so it reaches Function URLs. It follows no redirect.
 func (e *Emulator) Client() *http.Client {
 	address := strings.TrimPrefix(e.url, "http://")

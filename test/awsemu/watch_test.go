@@ -8,8 +8,7 @@ import (
 )
 
 // TestWatchingIsKept: alarms, dashboards and insight rules are made, changed in place, and gone with their stack; what
-// the API does not know of them fails the stack. It is CloudFormation that says so here: CloudWatch's own SDK speaks a
-// protocol that moto does not.
+// the API does not know of them fails the stack.
 func TestWatchingIsKept(t *testing.T) {
 	s := newStacks(t)
 	template := func(threshold, more string) string {

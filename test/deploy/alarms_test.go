@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/google/go-cmp/cmp"
 
 	"cellwall.dev/cellwall/internal/fleet/names"
@@ -21,28 +23,27 @@ var inRule = regexp.MustCompile(`ALARM\("([^"]+)"\)`)
 
 func (w *world) alarms(t *testing.T, at place, prefix string) alarms {
 	t.Helper()
-	var out struct {
-		MetricAlarms    []struct{ AlarmName string }
-		CompositeAlarms []struct{ AlarmName, AlarmRule string }
-	}
-	in := map[string]string{}
+	in := &cloudwatch.DescribeAlarmsInput{AlarmTypes: []cwtypes.AlarmType{cwtypes.AlarmTypeMetricAlarm, cwtypes.AlarmTypeCompositeAlarm}}
 	if prefix != "" {
-		in["AlarmNamePrefix"] = prefix
+		in.AlarmNamePrefix = &prefix
 	}
-	w.aws.Ask(t, at.account, at.region, "monitoring", "1.0", "GraniteServiceVersion20100801.DescribeAlarms", in, &out)
 	found := alarms{over: map[string][]string{}}
-	for _, a := range out.MetricAlarms {
-		found.metrics = append(found.metrics, a.AlarmName)
+	pages := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(w.aws.Config(t, at.account, at.region)), in)
+	for pages.HasMorePages() {
+		out := page(t, pages.NextPage)
+		for _, a := range out.MetricAlarms {
+			found.metrics = append(found.metrics, *a.AlarmName)
+		}
+		for _, a := range out.CompositeAlarms {
+			children := []string{}
+			for _, m := range inRule.FindAllStringSubmatch(*a.AlarmRule, -1) {
+				children = append(children, m[1])
+			}
+			slices.Sort(children)
+			found.over[*a.AlarmName] = children
+		}
 	}
 	slices.Sort(found.metrics)
-	for _, a := range out.CompositeAlarms {
-		children := []string{}
-		for _, m := range inRule.FindAllStringSubmatch(a.AlarmRule, -1) {
-			children = append(children, m[1])
-		}
-		slices.Sort(children)
-		found.over[a.AlarmName] = children
-	}
 	return found
 }
 

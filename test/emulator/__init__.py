@@ -12,7 +12,10 @@ mended here, one module a matter; each module's docstring says which lie it mend
     arns             what is named by an ARN is looked for where that says
     identities       roles may come and go while others are used
     buckets          bucket policies are kept, not judged
-    composites       alarms over other alarms are made, and hold on to these
+    alarms           alarms are listed as AWS does, keep their state, and have a history
+    composites       alarms over other alarms are made, hold on to these, and follow them
+    metrics          metrics are read by all that names them
+    cbor             CloudWatch answers the SDK for Go
     trail            CloudTrail has seen nothing
     accounts         clients and credentials of any account, through assume-role
     guardian         nothing outlives the test that started it

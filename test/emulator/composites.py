@@ -1,7 +1,8 @@
 """CloudWatch's alarms over other alarms are made, read back, and hold on to what they are over.
 
 Stock moto has none, though its records can bear their rule. As on AWS an alarm over one that is not there is
-not made, and an alarm that another is over is not deleted before that. None is ever evaluated.
+not made, and an alarm that another is over is not deleted before that. Module alarms evaluates them when the state
+of one below changes.
 
 Source: Amazon CloudWatch API, PutCompositeAlarm and DeleteAlarms.
 """
@@ -17,12 +18,20 @@ from moto.core.responses import EmptyResult
 _LONGEST_RULE = 10_240  # characters
 _MOST_CHILDREN = 100
 _CHILD = re.compile(r"""(?:ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*["']?([^"')]+?)["']?\s*\)""")
+_STATE = re.compile(r"""(?P<state>ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*["']?(?P<name>[^"')]+?)["']?\s*\)""")
 _WORDS = re.compile(r"[\s()]*(?:(?:AND|OR|NOT|TRUE|FALSE)[\s()]*)*")
 
 
 def children(rule: str) -> set[str]:
     """The names of the alarms in a rule."""
     return {name.rpartition(":alarm:")[2] for name in _CHILD.findall(rule)}
+
+
+def rings(rule: str, states: dict[str, str]) -> bool:
+    """Whether a rule that was taken holds, by the states of the alarms in it."""
+    read = _STATE.sub(lambda m: str(states[m["name"].rpartition(":alarm:")[2]] == m["state"]), rule)
+    words = {"AND": "and", "OR": "or", "NOT": "not", "TRUE": "True", "FALSE": "False"}
+    return bool(eval(re.sub("[A-Z]{2,}", lambda m: words[m.group()], read), {"__builtins__": {}}))  # nothing but these words and brackets
 
 
 def install() -> None:

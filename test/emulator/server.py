@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import MOTO_VERSION, templateonly
+from .cloudformation import obstacles
 
 
 def check_version() -> None:
@@ -28,11 +29,23 @@ class _Control:
         self._functions = functions
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/emulator/obstacles":
+            return self._obstruct(environ, start_response)
         if environ["PATH_INFO"] != "/emulator/state":
             return self._application(environ, start_response)
         state = {"templateOnly": templateonly.describe(), "invocations": self._functions.invocations()}
         start_response("200 OK", [("Content-Type", "application/json")])
         return [json.dumps(state).encode()]
+
+    def _obstruct(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        wanted = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+        try:
+            obstacles.put(wanted["stack"], set(wanted["obstacles"]))
+        except ValueError as error:
+            start_response("400 Bad Request", [("Content-Type", "text/plain")])
+            return [str(error).encode()]
+        start_response("204 No Content", [])
+        return []
 
 
 def main() -> None:
@@ -55,9 +68,10 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    from . import addresses, arns, buckets, composites, dynamodb, functions, guardian, identities, labels, permissions, provisioned, queues, recursion, streams, trail, urls, versions
+    from . import addresses, alarms, arns, buckets, composites, dynamodb, functions, guardian, identities, labels, metrics, permissions, provisioned, queues, recursion, streams, trail, urls, versions
     from . import resources  # noqa: F401  (which registers its handlers)
     from .accounts import Accounts
+    from .cbor import Cbor
     from .cloudformation.service import Service
     from .dynamodb import DynamoDb
 
@@ -76,7 +90,9 @@ def main() -> None:
     functions.install(running)
     queues.install()
     buckets.install()
+    alarms.install()
     composites.install()
+    metrics.install()
     permissions.install()
     provisioned.install()
     recursion.install()
@@ -93,7 +109,7 @@ def main() -> None:
     queues.Pollers(accounts).start()
 
     services = arns.Functions(DynamoDb(DomainDispatcherApplication(create_backend_app), accounts), accounts)
-    application = _Control(urls.Urls(services, running), running)
+    application = _Control(urls.Urls(Cbor(services), running), running)
     server = make_server("127.0.0.1", port, application, threaded=True, fd=listening.fileno(), request_handler=Quiet)
     server.daemon_threads = True
     print(json.dumps({"url": accounts.endpoint, "templateOnly": templateonly.describe()}), flush=True)

@@ -6,6 +6,7 @@ should update, and passes SSM parameters' values where their names belong. This 
 into moto at all: it creates, updates and deletes through the services' public APIs (see resources/).
 
 What it leaves out, loudly (such a template fails): imports of exports, nested stacks, macros, dynamic
-references, stack policies, drift, rules. What it does not do: wait, retry, or run anything in the
-background. A change set is executed within the request that asks for it, resource by resource.
+references, stack policies, drift, rules. What it does not do unless a test puts something in the way
+(obstacles): wait, fail, or run anything in the background. A change set is executed within the request that
+asks for it, resource by resource.
 """

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .. import templateonly
 from ..accounts import Accounts
+from . import obstacles
 from .errors import ValidationError
 from .handler import HANDLERS, Handler, Made, Place
 from .intrinsics import Scope
@@ -73,6 +74,7 @@ class Deployment:
         stack = self._stack
         stack.content = content
         stack.enter("CREATE_IN_PROGRESS", "User Initiated")
+        obstacles.wait(stack.name)
         try:
             self._forward(content)
         except _Failure as failure:
@@ -87,6 +89,7 @@ class Deployment:
         stack = self._stack
         resources, outputs = dict(stack.resources), stack.outputs
         stack.enter("UPDATE_IN_PROGRESS", "User Initiated")
+        obstacles.wait(stack.name)
         try:
             self._forward(content)
         except _Failure as failure:
@@ -138,6 +141,8 @@ class Deployment:
                 self._wanted.add(logical)
                 self._change(logical, definition, scope)
         stack.outputs = self._trying("Outputs", "AWS::CloudFormation::Stack", "UPDATE_FAILED", lambda: _outputs(content.template, scope))
+        if obstacles.has(stack.name, "fail"):
+            raise _Failure("a test has put this in the way of the stack")
 
     def _refuse_unknown_types(self, template: dict[str, Any]) -> None:
         for logical, definition in template["Resources"].items():
@@ -174,7 +179,7 @@ class Deployment:
 
     def _backward(self) -> bool:
         """Undoes the steps, last first; whether all could be undone."""
-        complete = True
+        complete = not obstacles.has(self._stack.name, "stuck")
         for step in reversed(self._steps):
             before, after = step.before, step.after
             if before is None or before.id != after.id:

@@ -1,7 +1,7 @@
 """CloudFormation's API. Moto's frame parses requests and writes responses; the rest is ours.
 
 Stock moto finds change sets by name alone: with `cdk deploy --concurrency`, stacks were reported done
-that did not exist. Here a change set belongs to its stack.
+that did not exist. Here a change set belongs to its stack, and when one is executed, the stack's others are gone.
 """
 
 import threading
@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
 from ..accounts import Accounts
-from . import parameters
+from . import obstacles, parameters
 from .deployment import Deployment
 from .errors import AlreadyExists, ChangeSetNotFound, InvalidChangeSetStatus, ValidationError
 from .stack import Content, Stack, now
@@ -34,7 +34,7 @@ class ChangeSet:
     tags: list[dict[str, str]] | None
     description: str | None
     changes: list[dict[str, Any]]
-    executed: bool = False
+    execution: str | None = None  # its status, once it was executed
 
     @property
     def empty(self) -> bool:
@@ -55,8 +55,8 @@ class ChangeSet:
         }
 
     def _state(self) -> dict[str, str]:
-        if self.executed:
-            return {"Status": "CREATE_COMPLETE", "ExecutionStatus": "EXECUTE_COMPLETE"}
+        if self.execution is not None:
+            return {"Status": "CREATE_COMPLETE", "ExecutionStatus": self.execution}
         if self.empty:
             return {"Status": "FAILED", "ExecutionStatus": "UNAVAILABLE", "StatusReason": _NO_CHANGES}
         return {"Status": "CREATE_COMPLETE", "ExecutionStatus": "AVAILABLE"}
@@ -162,16 +162,34 @@ class Service(BaseResponse):
         return EmptyResult()
 
     def execute_change_set(self) -> EmptyResult:
-        change_set = self._change_set()
-        stack = change_set.stack
-        with stack.lock:
-            if change_set.executed or change_set.empty:
+        here, change_set = self._here, self._change_set()
+        stack, token = change_set.stack, self._get_param("ClientRequestToken")
+        began = threading.Event()
+        with here.lock:
+            if change_set.execution is not None or change_set.empty:
                 raise InvalidChangeSetStatus(f"ChangeSet [{change_set.id}] cannot be executed in its current status")
-            change_set.executed = True
-            stack.token = self._get_param("ClientRequestToken")
-            if change_set.tags is not None:
-                stack.tags = change_set.tags
-            self._deploy(stack, change_set.content, create=change_set.kind == "CREATE")
+            if change_set.kind == "UPDATE":
+                self._refuse_update(stack)
+            change_set.execution = "EXECUTE_IN_PROGRESS"
+            for key in [key for key, other in here.change_sets.items() if other.stack is stack and other is not change_set]:
+                del here.change_sets[key]
+
+        def execute() -> None:
+            with stack.lock:
+                stack.token = token
+                if change_set.tags is not None:
+                    stack.tags = change_set.tags
+                stack.status = "CREATE_IN_PROGRESS" if change_set.kind == "CREATE" else "UPDATE_IN_PROGRESS"
+                began.set()
+                self._deploy(stack, change_set.content, create=change_set.kind == "CREATE")
+                succeeded = stack.status in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+                change_set.execution = "EXECUTE_COMPLETE" if succeeded else "EXECUTE_FAILED"
+
+        if obstacles.has(stack.name, "hold"):
+            threading.Thread(target=execute, daemon=True).start()
+            began.wait()
+        else:
+            execute()
         return EmptyResult()
 
     # Stacks.
