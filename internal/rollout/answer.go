@@ -25,14 +25,20 @@ func (n *next) answer(c *Cell) error {
 		return n.settle(c)
 	case n.e.Kind == Read && n.Status == IsRollingBack && (c.Step == UndoReading || c.Step == UndoSettling):
 		return n.undoRead(c)
+	case n.e.Kind == Prepared && c.Step == Preparing && n.e.Untouched:
+		n.step(c, Reading)
 	case n.e.Kind == Prepared && c.Step == Preparing && n.e.Error != "":
 		n.fail(c, "could not be prepared: "+n.e.Error)
 	case n.e.Kind == Prepared && c.Step == Preparing:
 		n.step(c, Ready)
 	case n.e.Kind == Executed && c.Step == Executing && n.Status == IsRollingBack:
 		n.undo(c)
+	case n.e.Kind == Executed && c.Step == Executing && n.e.Untouched:
+		n.step(c, Reading)
 	case n.e.Kind == Executed && c.Step == Executing:
 		n.step(c, Settling)
+	case n.e.Kind == Restored && c.Step == Restoring && n.e.Untouched:
+		n.step(c, UndoReading)
 	case n.e.Kind == Restored && c.Step == Restoring:
 		n.step(c, UndoSettling)
 	default:

@@ -34,6 +34,12 @@ type Event struct {
 	Digest      string       `json:"digest,omitempty"` // of Read: "" when the stacks of the stage differ
 	Observation *Observation `json:"observation,omitempty"`
 	Despite     []Despite    `json:"despite,omitempty"` // of Resume
+	// Untouched says that the command was not begun and nothing was changed, since May said no when its turn came: of
+	// Prepared, Executed and Restored. What the stage is, is read anew then.
+	Untouched bool `json:"untouched,omitempty"`
+	// Wish is the id of what somebody left for the holder, of Pause, Resume, Abort and Rollback. The latest one stays in
+	// the state: a holder that died between journalling and taking it away does not make it be done twice.
+	Wish string `json:"wish,omitempty"`
 }
 
 // Observation is what the gate of a cell shows. Alarms are named by their kind, which is equal in all cells.

@@ -117,6 +117,9 @@ func (n *next) wish() error {
 		n.status(IsRollingBack, n.because("rolled back"))
 		n.undoAll()
 	}
+	if n.e.Wish != "" {
+		n.Wish = n.e.Wish
+	}
 	n.changed = true
 	return nil
 }

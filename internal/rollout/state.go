@@ -66,6 +66,7 @@ type State struct {
 	Updated time.Time `json:"updated"` // the last event that changed something
 	Cells   []Cell    `json:"cells"`   // in the order of the plan
 	Despite []Despite `json:"despite,omitempty"`
+	Wish    string    `json:"wish,omitempty"` // the latest that was taken: Event.Wish
 }
 
 // Cell is a cell as it stands.
@@ -188,6 +189,15 @@ func (c Cell) touched() bool {
 // watched says that the gate of the cell is looked at: from its first change on, until the rollout ends.
 func (c Cell) watched() bool {
 	return c.touched() || c.Step == Proving || c.Step == Baking || c.Step == Done
+}
+
+// May says that the command may begin in this state: it is awaited, and what would change a cell is still wanted. A pause
+// takes that back for what was told and has not begun. The driver asks immediately before the first change.
+func May(s State, c Command) bool {
+	if (c.Kind == Prepare || c.Kind == Execute) && s.Status != IsRunning {
+		return false
+	}
+	return slices.ContainsFunc(Due(s), c.same)
 }
 
 // Due is all that the state waits for, in the order of its cells. It is empty before the first Taken.

@@ -1,4 +1,3 @@
-// Package run drives a rollout: it performs what the engine of package rollout says is due, and journals what came of it.
 package run
 
 import (
@@ -21,6 +20,9 @@ var (
 	// ErrStale means that the journal goes on after the record that was given: nothing was written.
 	ErrStale = errors.New("the journal has gone on meanwhile")
 )
+
+// ErrNotNow is of a Driver: the service's latest rollout is another, or is not in a state for this.
+var ErrNotNow = errors.New("the rollouts of this service are not in a state for this")
 
 // TakenError says who holds the lease. errors.Is(err, ErrTaken).
 type TakenError struct {

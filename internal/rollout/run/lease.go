@@ -1,0 +1,139 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"cellwall.dev/cellwall/internal/rollout"
+)
+
+const (
+	storeTime    = 5 * time.Second  // that one call of the store may last
+	appendTime   = 10 * time.Minute // that one record is tried for while the lease can be kept
+	wishInterval = time.Second
+	askInterval  = 500 * time.Millisecond
+)
+
+// hold is a lease that is kept. ctx ends when it is lost, with ErrLost as its cause, or when the driver is cancelled.
+type hold struct {
+	d      *Driver
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	mu     sync.Mutex // one Keep at a time
+	lease  Lease
+	gone   bool
+}
+
+// hold takes the lease, has f do its work, and gives the lease back when f has returned.
+func (d *Driver) hold(ctx context.Context, f func(*hold) (rollout.State, error)) (rollout.State, error) {
+	lease, err := d.take(ctx)
+	if err != nil {
+		return rollout.State{}, err
+	}
+	h := &hold{d: d, lease: lease}
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var keeper sync.WaitGroup
+	keeper.Go(func() { h.keeper(kept) })
+	defer h.free(ctx)
+	defer keeper.Wait()
+	defer stop()
+	defer h.cancel(context.Canceled)
+	return f(h)
+}
+
+// take waits, for as long as the configuration's patience, for a holder who gives no sign of life.
+func (d *Driver) take(ctx context.Context) (Lease, error) {
+	var first TakenError
+	for until := d.Clock.Now().Add(d.Patience); ; {
+		l, err := d.Leases.Take(ctx, d.Service, d.Holder, d.Clock.Now(), d.TTL)
+		var taken *TakenError
+		switch {
+		case err == nil:
+			return l, nil
+		case !errors.As(err, &taken):
+			return Lease{}, fmt.Errorf("taking the lease: %w", err)
+		case first.Until.IsZero():
+			first = *taken
+		case taken.Holder != first.Holder || !taken.Until.Equal(first.Until): // alive
+			return Lease{}, err
+		}
+		if !d.Clock.Now().Before(until) {
+			return Lease{}, err
+		}
+		if !d.sleep(ctx, wishInterval) {
+			return Lease{}, context.Cause(ctx)
+		}
+	}
+}
+
+// keeper prolongs the lease until ctx ends, also while the driver's commands come to their end after it was cancelled.
+func (h *hold) keeper(ctx context.Context) {
+	wait := h.d.TTL / 3
+	for h.d.sleep(ctx, wait) {
+		err := h.keep(ctx)
+		switch {
+		case err == nil:
+			wait = h.d.TTL / 3
+		case errors.Is(err, ErrLost):
+			return
+		case ctx.Err() == nil:
+			wait = h.d.TTL / 12
+			h.d.Observer.Trouble(err)
+		}
+	}
+}
+
+// keep proves that the lease is the latest, and prolongs it. When nobody can say, it is lost as soon as it has run out.
+func (h *hold) keep(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gone {
+		return ErrLost
+	}
+	ctx, stop := h.d.within(ctx, min(storeTime, h.d.TTL/3))
+	defer stop()
+	l, err := h.d.Leases.Keep(ctx, h.lease, h.d.Clock.Now(), h.d.TTL)
+	switch {
+	case err == nil:
+		h.lease = l
+		return nil
+	case errors.Is(err, ErrLost):
+	case !h.d.Clock.Now().Before(h.lease.Until):
+		err = fmt.Errorf("%w: it could not be kept: %w", ErrLost, err)
+	default:
+		return fmt.Errorf("keeping the lease: %w", err)
+	}
+	h.gone = true
+	h.cancel(err)
+	return err
+}
+
+// lost takes from a call of the journal that the lease is lost.
+func (h *hold) lost(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone = true
+	h.cancel(err)
+}
+
+func (h *hold) latest() Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease
+}
+
+// free gives the lease back, so that nobody has to wait until it runs out.
+func (h *hold) free(ctx context.Context) {
+	if h.gone {
+		return
+	}
+	ctx, stop := h.d.within(context.WithoutCancel(ctx), storeTime)
+	defer stop()
+	if err := h.d.Leases.Free(ctx, h.lease); err != nil {
+		h.d.Observer.Trouble(fmt.Errorf("giving the lease back: %w", err))
+	}
+}
