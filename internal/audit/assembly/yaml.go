@@ -14,6 +14,17 @@ import (
 // takes has 1 MB and some 100,000 nodes.
 const maxYAMLNodes = 2_000_000
 
+// Decode reads a template's text: JSON when it begins with a brace, else YAML with the short form of functions written out.
+func Decode(text []byte) (template.Node, error) {
+	if strings.HasPrefix(strings.TrimLeft(string(text[:min(len(text), 1024)]), " \t\r\n\xef\xbb\xbf"), "{") {
+		return template.DecodeJSON(text)
+	}
+	if len(text) > maxYAML {
+		return template.Node{}, fmt.Errorf("larger than %d MiB, the most that is read of a YAML file", maxYAML>>20)
+	}
+	return decodeYAML(text)
+}
+
 // decodeYAML decodes one YAML document into the nodes that the same template has in JSON, with the
 // short form of the intrinsic functions written out.
 func decodeYAML(data []byte) (n template.Node, err error) {
