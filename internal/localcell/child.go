@@ -65,6 +65,7 @@ type child struct {
 	frozen  bool      // stopped by a signal as soon as it is ready, until it is healed
 	anew    bool      // was asked to end, and is to start again at once
 	lastErr error     // of the last start or probe, until ready
+	crashed time.Time // when it last died and nobody had asked it to
 	wake    chan struct{}
 }
 
@@ -99,7 +100,7 @@ func (c *child) run(ctx context.Context) {
 					c.deaths = 0
 				}
 				c.deaths++
-				c.lastErr = err
+				c.lastErr, c.crashed = err, time.Now()
 			}
 			c.anew = false
 		})
@@ -176,7 +177,7 @@ func (c *child) once(ctx context.Context) error {
 		case <-exited:
 			return
 		}
-		askToEnd(process, exited, cmd.Process.Kill)
+		askToEnd(process, exited, cmd.Process.Kill, stopGrace)
 	})
 	err = cmd.Wait()
 	end()
@@ -299,7 +300,10 @@ func (c *child) strike() error {
 
 // restart asks the process to end and has it start again at once, without a record, by what command says then. It
 // returns when the old one has ended. One that waits out a back-off waits no longer.
-func (c *child) restart(ctx context.Context) error {
+func (c *child) restart(ctx context.Context) error { return c.drain(ctx, stopGrace) }
+
+// drain is restart with the time that the process has to end what it has begun.
+func (c *child) drain(ctx context.Context, grace time.Duration) error {
 	c.mu.Lock()
 	c.deaths = 0 // of what is no more
 	process, exited, kill := c.process, c.exited, c.kill
@@ -311,7 +315,7 @@ func (c *child) restart(ctx context.Context) error {
 		c.poke()
 		return nil
 	}
-	askToEnd(process, exited, kill)
+	go askToEnd(process, exited, kill, grace) // no longer than the grace; who asked may leave before
 	select {
 	case <-exited:
 		return nil
@@ -321,18 +325,25 @@ func (c *child) restart(ctx context.Context) error {
 }
 
 // askToEnd asks a process to end, one that is stopped, too, and kills it when it does not.
-func askToEnd(p proc.Process, exited <-chan struct{}, kill func() error) {
+func askToEnd(p proc.Process, exited <-chan struct{}, kill func() error, grace time.Duration) {
 	_ = p.Terminate() // it is gone, or is killed below
 	_ = p.Continue()
 	select {
 	case <-exited:
-	case <-time.After(stopGrace):
+	case <-time.After(grace):
 		_ = kill()
 	}
 }
 
 // held says, under the lock, whether the process is to stay down.
 func (c *child) held() bool { return c.killed || !c.until.IsZero() }
+
+// broken says whether the process is down, or stopped, on purpose.
+func (c *child) broken() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.frozen || c.held()
+}
 
 // release ends a hold now.
 func (c *child) release() {
@@ -364,6 +375,13 @@ func (c *child) progress() (ready bool, deaths int, last error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state == childReady, c.deaths, c.lastErr
+}
+
+// lastCrash is when the process last died and nobody had asked it to, zero when it never did.
+func (c *child) lastCrash() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.crashed
 }
 
 // status is a snapshot for the operator.

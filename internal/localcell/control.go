@@ -52,6 +52,7 @@ func (s *supervisor) control(i *issuer.Issuer) http.Handler {
 		loopback.Answer(w, http.StatusOK, s.status())
 	})
 	s.controlFaults(mux)
+	s.controlVersions(mux)
 	mux.HandleFunc("POST /v1/break", answer(func(ctx context.Context, in breakRequest) (Broken, error) {
 		c, err := s.shard(in.Shard)
 		if err != nil {
@@ -115,8 +116,10 @@ func answer[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerF
 		}
 		out, err := f(r.Context(), in)
 		switch {
-		case errors.Is(err, errNoShard), errors.Is(err, errNoProcess):
+		case errors.Is(err, errNoShard), errors.Is(err, errNoProcess), errors.Is(err, ErrNoVersion):
 			loopback.Fail(w, http.StatusNotFound, err)
+		case errors.Is(err, errFenced), errors.Is(err, errDeploying):
+			loopback.Fail(w, http.StatusConflict, err)
 		case err != nil:
 			loopback.Fail(w, http.StatusBadRequest, err)
 		default:

@@ -37,6 +37,7 @@ type ShardCounter struct {
 	Attempts int64 `json:"attempts"`
 	Failures int64 `json:"failures"` // no answer, or 500, 502, 503, 504
 	TimedOut int64 `json:"timedOut"` // of them, no answer in the time of an attempt
+	NotSent  int64 `json:"notSent"`  // of them, refused: the shard's worker was not there, or takes no more
 }
 
 // counting collects Counters.
@@ -66,6 +67,9 @@ func (c *counting) observe(o routing.Outcome) {
 		}
 		if errors.Is(a.Err, context.DeadlineExceeded) && !a.Left {
 			shard.TimedOut++
+		}
+		if errors.Is(a.Err, routing.ErrNotSent) && unusable(a) {
+			shard.NotSent++
 		}
 		c.c.Shards[a.Shard] = shard
 	}

@@ -30,6 +30,11 @@ type door struct {
 	gate    *child
 	spec    gateSpec
 	endGate func() // ends the gate and waits for it
+
+	version   string // of the worker that was started last
+	deploying bool
+	begun     int    // deployments, ever
+	problem   string // of the last deployment
 }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

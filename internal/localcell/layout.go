@@ -172,3 +172,6 @@ func (l Layout) isLog(name string) bool {
 	known = known || cell == snapshot.Fleet
 	return ok && known && strings.HasSuffix(name, ".log") && shardID.MatchString(strings.TrimSuffix(process, gateSuffix))
 }
+
+// Layout is what runs in d, or ran there last.
+func (d Dir) Layout() (Layout, error) { return d.readLayout() }

@@ -121,7 +121,7 @@ func (d Dir) purge() error {
 	processes, l := d.processesOnDisk()
 	names := slices.Concat([]string{
 		fileRunning, filePlan, fileTopology, filePlacementKey, fileKeyLock, fileIssuerKey, fileStore, fileFrontDoor,
-		fileDirectory, fileItems, fileQueues, fileLock,
+		fileDirectory, fileItems, fileQueues, fileLock, fileVersions, fileSigns,
 	}, l.files())
 	remove := logNames(processes)
 	entries, err := os.ReadDir(d.path)
@@ -136,7 +136,7 @@ func (d Dir) purge() error {
 			remove = append(remove, filepath.Join(dirLogs, e.Name()))
 		}
 	}
-	errs := []error{err}
+	errs := []error{err, d.purgeWorkers()}
 	for _, name := range slices.Concat(remove, names) {
 		errs = append(errs, d.remove(name))
 	}

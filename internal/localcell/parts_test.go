@@ -262,6 +262,7 @@ func TestCounting(t *testing.T) {
 		{Tenant: "b", Fallbacks: 1, Attempts: []routing.Attempt{{Shard: "s01", Status: 503}, {Shard: "s02", Err: fmt.Errorf("late: %w", context.DeadlineExceeded)}}},
 		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 404}}}, // an answer
 		{Tenant: "b", Attempts: []routing.Attempt{{Shard: "s02", Status: 500}}},
+		{Tenant: "a", Fallbacks: 1, Attempts: []routing.Attempt{{Shard: "s02", Err: fmt.Errorf("refused: %w", routing.ErrNotSent)}, ok("s01")}},
 		{Tenant: "c"},
 		{Tenant: "c", Left: true, Attempts: []routing.Attempt{{Shard: "s01", Err: context.Canceled, Left: true}}},
 		{Tenant: "c", Left: true, Attempts: []routing.Attempt{gone("s01")}},
@@ -270,9 +271,9 @@ func TestCounting(t *testing.T) {
 		c.observe(o)
 	}
 	want := Counters{
-		Requests: 9, Refused: 1, Failures: 2, Fallbacks: 2,
-		Shards:   map[string]ShardCounter{"s01": {5, 3, 0}, "s02": {4, 2, 1}},
-		FellBack: map[string]int64{"a": 1, "b": 1},
+		Requests: 10, Refused: 1, Failures: 2, Fallbacks: 3,
+		Shards:   map[string]ShardCounter{"s01": {6, 3, 0, 0}, "s02": {5, 3, 1, 1}},
+		FellBack: map[string]int64{"a": 2, "b": 1},
 		Suspects: map[string]int64{"b": 2},
 	}
 	c.suspect("b")
@@ -282,7 +283,7 @@ func TestCounting(t *testing.T) {
 		t.Errorf("counters (-want +got):\n%s", diff)
 	}
 	got.FellBack["a"] = 99
-	if c.snapshot().FellBack["a"] != 1 {
+	if c.snapshot().FellBack["a"] != 2 {
 		t.Error("a snapshot shares memory with the counters")
 	}
 }

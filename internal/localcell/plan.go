@@ -20,8 +20,10 @@ type Plan struct {
 	HealthPath string          `json:"healthPath"`
 	Routes     []routing.Route `json:"routes"`
 	Worker     string          `json:"worker"` // absolute path of the service's executable
-	Queue      QueuePlan       `json:"queue"`
-	Router     RouterPlan      `json:"router"`
+	// Version is that of the worker, which shards run to which none was deployed; the start writes it.
+	Version string     `json:"version,omitempty"`
+	Queue   QueuePlan  `json:"queue"`
+	Router  RouterPlan `json:"router"`
 
 	// Schedules have each shard do something of its own; none.
 	Schedules []SchedulePlan `json:"schedules,omitempty"`

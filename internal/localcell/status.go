@@ -64,11 +64,14 @@ type ProcessStatus struct {
 	PID       int        `json:"pid,omitempty"`
 	Start     string     `json:"start,omitempty"`     // tells the process from a later one with its pid
 	Address   string     `json:"address,omitempty"`   // of a worker
+	Version   string     `json:"version,omitempty"`   // of a worker that was started, sha256:…
 	Starts    int        `json:"starts"`              // 1 when it never died
 	HeldUntil *time.Time `json:"heldUntil,omitempty"` // broken on purpose until then
 	Fault     *Fault     `json:"fault,omitempty"`     // broken on purpose until it is healed
 	Poisoned  []string   `json:"poisoned,omitempty"`  // of a gate: tenants whose requests kill the worker behind it
 	LastError string     `json:"lastError,omitempty"` // why it is not ready
+	// Deployment is why a worker does not answer whose version was deployed and failed.
+	Deployment string `json:"deployment,omitempty"`
 }
 
 // ErrNotRunning and ErrRunning say how a cell is, to somebody who expected the other.

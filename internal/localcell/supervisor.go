@@ -49,13 +49,18 @@ type supervisor struct {
 	children  []*child // all of them, but for gates
 	free      func() (int, error)
 	faults    faults
+	versions  *versions
+	signs     *signs
+	life      context.Context // ends when the cell is to end; of what goes on without whoever asked for it
+	deploys   sync.WaitGroup
+	claims    sync.Mutex    // while a deployment takes its shards
 	group     int           // process group of all children
 	ends      []func()      // of the stages that run, in the order of their start
 	changes   chan struct{} // has room for one
 	stop      func(*failure)
 
 	ending sync.Mutex
-	ended  bool // no gate begins any more
+	ended  bool // no gate and no deployment begins any more
 }
 
 // member is one of the supervisor's cells.
@@ -114,6 +119,7 @@ type startReport struct {
 
 func (s *supervisor) run(ctx context.Context, report io.WriteCloser) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
+	s.life = ctx
 	reported := false
 	say := func(r startReport) {
 		reported = true
@@ -148,10 +154,17 @@ func (s *supervisor) run(ctx context.Context, report io.WriteCloser) (err error)
 	}
 	defer endGuard() // last, for whatever the processes left behind
 	defer s.endStages()
+	defer s.deploys.Wait()
 	defer s.endGates()
+	defer cancel()
 	if err := s.start(ctx); err != nil {
 		return err
 	}
+	if s.signs, err = s.rememberedSigns(time.Now()); err != nil {
+		return err
+	}
+	watch := s.startWatch(ctx)
+	defer watch()
 	pumps, err := s.startPumps(ctx)
 	if err != nil {
 		return err
@@ -181,6 +194,9 @@ func (s *supervisor) prepare() error {
 	var err error
 	if s.layout, err = s.dir.readLayout(); err != nil {
 		return fmt.Errorf("the supervisor's plan: %w", err)
+	}
+	if s.versions, err = s.dir.versions(); err != nil {
+		return fmt.Errorf("what was deployed: %w", err)
 	}
 	self, err := proc.Of(os.Getpid())
 	if err != nil {
@@ -235,7 +251,19 @@ func (s *supervisor) listen(name string, err *error) (url string) {
 func (s *supervisor) start(ctx context.Context) error {
 	s.begin(ctx, s.stages.base)
 	s.begin(ctx, s.stages.workers)
-	if err := s.awaitReady(ctx, slices.Concat(s.stages.base, s.stages.workers)); err != nil {
+	needed := slices.Clone(s.stages.base)
+	var deployed []*door
+	for _, d := range s.doors {
+		if _, was := s.versions.of(d); was {
+			deployed = append(deployed, d)
+		} else {
+			needed = append(needed, d.child)
+		}
+	}
+	if err := s.awaitReady(ctx, needed); err != nil {
+		return err
+	}
+	if err := s.awaitDeployed(ctx, deployed); err != nil {
 		return err
 	}
 	frontSecret := loopback.NewSecret()
@@ -372,6 +400,10 @@ func (s *supervisor) status() []ProcessStatus {
 		d := s.door(c.name)
 		if d != nil {
 			status.Address = d.url()
+			status.Version, status.Deployment = d.chosen(), ""
+			if problem, _ := d.deployment(); d.runs() == "" {
+				status.Deployment = problem
+			}
 		}
 		all = append(all, status)
 		if d == nil {

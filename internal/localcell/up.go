@@ -31,11 +31,11 @@ const (
 // not fit the plan.
 func (d Dir) Up(ctx context.Context, l Layout, tenants []string, self []string) (r *Running, admitted Admitted, err error) {
 	for _, plan := range l.Cells {
-		if info, err := os.Stat(plan.Worker); err != nil {
-			return nil, admitted, fmt.Errorf("%w: %w", ErrWorker, err)
-		} else if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-			return nil, admitted, fmt.Errorf("%w: %s is not an executable file", ErrWorker, plan.Worker)
+		worker, err := openWorker(plan.Worker)
+		if err != nil {
+			return nil, admitted, err
 		}
+		worker.Close()
 	}
 	fresh, err := d.create()
 	if err != nil {
@@ -74,9 +74,6 @@ func (d Dir) undo() error {
 		}
 	}
 }
-
-// ErrWorker means that the plan names a worker that cannot be started.
-var ErrWorker = errors.New("no worker to start")
 
 // lock takes the state directory's lock. ErrRunning when a cell runs there. A supervisor that was killed
 // holds it for a moment longer than it seems alive, until the last of its threads has ended.
@@ -167,6 +164,9 @@ func (d Dir) prepare(ctx context.Context, l Layout, tenants []string) (admitted 
 		return admitted, fmt.Errorf("%w: %s: %w", ErrDamaged, d.file(fileIssuerKey), err)
 	}
 	if admitted, err = d.admit(ctx, l, tenants); err != nil {
+		return admitted, err
+	}
+	if err := d.addWorkers(&l); err != nil {
 		return admitted, err
 	}
 	return admitted, errors.Join(d.writeJSON(filePlan, l), d.remove(fileTopology))

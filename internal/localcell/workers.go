@@ -158,7 +158,15 @@ func (s *supervisor) listenerFile(name string) (*os.File, error) {
 // loopback address, the cell's store, a secret by which it knows the router among all who can connect to
 // loopback, and a sample that may be poisoned.
 func (s *supervisor) workerCommand(d *door) *exec.Cmd {
-	cmd := exec.Command(d.cell.plan.Worker)
+	version, _ := s.versions.of(d)
+	d.mu.Lock()
+	d.version = version
+	d.mu.Unlock()
+	file, err := s.versions.file(version)
+	if err != nil {
+		return &exec.Cmd{Path: version, Err: err} // Start returns it
+	}
+	cmd := exec.Command(file)
 	port, err := d.choose(s.free)
 	if err != nil {
 		cmd.Err = err // Start returns it
