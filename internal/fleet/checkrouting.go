@@ -64,7 +64,14 @@ func (c *checker) auth() {
 	}
 }
 
-// router sees to the times of an attempt and of a keeper, and to who may repeat what.
+// The times between two requests of a probe to a cell: as often as it wants no more than a trickle, and as seldom as it still says
+// something within a bake of minutes.
+const (
+	leastProbe = time.Second
+	mostProbe  = time.Minute
+)
+
+// router sees to the times of an attempt, of a keeper and of a probe, and to who may repeat what.
 func (c *checker) router() {
 	c.within("router.attemptTimeout", c.f.Router.AttemptTimeout, LeastAttempt, mostAttempt)
 	for i, r := range c.f.Routes {
@@ -73,6 +80,9 @@ func (c *checker) router() {
 	}
 	if c.within("keeper.every", c.f.Keeper.Every, leastEvery, mostEvery) && c.f.Keeper.Every%time.Minute != 0 {
 		c.wrong("keeper.every", fmt.Sprintf("keeper.every is %v", c.f.Keeper.Every), "schedules have whole minutes", "write it as 1m or 5m")
+	}
+	if p := c.f.Rollout.Probe; p != nil {
+		c.within("rollout.probe.every", p.Every, leastProbe, mostProbe)
 	}
 	if c.set("router.tenantBurst") && c.known("router.tenantBurst", "router.tenantRate") && c.f.Router.TenantRate == 0 && c.f.Router.TenantBurst > 0 {
 		c.wrong("router.tenantBurst", fmt.Sprintf("router.tenantBurst is %d", c.f.Router.TenantBurst), "without router.tenantRate there is no limit that it could pass over", "add tenantRate, or remove it")

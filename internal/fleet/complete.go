@@ -17,6 +17,9 @@ func (f *Fleet) complete(d *decoder) {
 	f.Router.AttemptTimeout = cmp.Or(f.Router.AttemptTimeout, defaultAttempt)
 	f.Router.TenantBurst = cmp.Or(f.Router.TenantBurst, f.Router.TenantRate)
 	f.Keeper.Every = cmp.Or(f.Keeper.Every, defaultEvery)
+	if p := f.Rollout.Probe; p != nil {
+		p.Every = cmp.Or(p.Every, leastProbe)
+	}
 	if h := f.Shard.HTTP; h != nil {
 		if h.Command == "" {
 			h.Command = path.Base(h.Asset)

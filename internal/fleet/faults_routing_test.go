@@ -52,6 +52,12 @@ var routingFaults = []faultCase{
 	{"keeper too often", slice, slice + "keeper: {every: 10s}\n", []string{
 		`6:17: keeper.every is 10s: it must be 1m to 15m; write one between them`,
 	}},
+	{"probe too often", slice, slice + "rollout: {probe: {path: /up, every: 100ms}}\n", []string{
+		`6:37: rollout.probe.every is 100ms: it must be 1s to 1m; write one between them`,
+	}},
+	{"probe of no path", slice, slice + "rollout: {probe: {every: 5s}}\n", []string{
+		`6:18: path is missing: it is required in rollout.probe; add path: …`,
+	}},
 	{"keeper at half a minute", slice, slice + "keeper: {every: 1m30s}\n", []string{
 		`6:17: keeper.every is 1m30s: schedules have whole minutes; write it as 1m or 5m`,
 	}},

@@ -390,6 +390,15 @@ type ShardSpec struct {
 type Rollout struct {
 	Waves  []Wave `yaml:"waves,omitempty" jsonschema:"minItems=1,maxItems=1000"` // default: one wave for each cell, in order
 	HaltOn HaltOn `yaml:"haltOn,omitempty"`                                      // what stops a rollout
+	// Probe sends test tenants' requests to cells while they bake, so that a quiet one is not a blind one; absent means off.
+	Probe *Probe `yaml:"probe,omitempty"`
+}
+
+// Probe is what test tenants ask for while a cell bakes. Who they are, and where a cell is asked, is no part of the fleet: it
+// stands in a file that rollout start is given.
+type Probe struct {
+	Path  string        `yaml:"path" shape:"path"`                       // that is asked for by GET; well means a status of 200 to 299
+	Every time.Duration `yaml:"every,omitempty" jsonschema:"default=1s"` // between two requests to a cell, 1s to 1m; default 1s
 }
 
 // Wave is the cells deployed together: a list, or the cumulative share of tenants reached after it

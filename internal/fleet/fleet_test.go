@@ -58,7 +58,7 @@ cells:
     zones: [a, b]
     shards: 6
     vpc: {id: vpc-01234567, subnets: {a: subnet-01234567, b: subnet-0123456789abcdef0}}
-rollout: {waves: [{cells: [two], bake: 2h30m}, {percent: 100, bake: 90m}], haltOn: {alarms: none, minRequests: 5}}
+rollout: {waves: [{cells: [two], bake: 2h30m}, {percent: 100, bake: 90m}], haltOn: {alarms: none, minRequests: 5}, probe: {path: /healthz, every: 5s}}
 `
 
 func parse(t *testing.T, file string) *Fleet {
@@ -118,7 +118,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 				Shards:  Shards{{"s01", "a", 1}, {"s02", "b", 1}, {"s03", "a", 1}, {"s04", "b", 1}, {"s05", "a", 1}, {"s06", "b", 1}},
 				Tenants: "any", VPC: &VPC{"vpc-01234567", map[string]string{"a": "subnet-01234567", "b": "subnet-0123456789abcdef0"}}},
 		},
-		Rollout: Rollout{Waves: []Wave{{Cells: []string{"two"}, Bake: 150 * time.Minute}, {Percent: new(100), Bake: 90 * time.Minute}}, HaltOn: HaltOn{"none", 5}},
+		Rollout: Rollout{Waves: []Wave{{Cells: []string{"two"}, Bake: 150 * time.Minute}, {Percent: new(100), Bake: 90 * time.Minute}}, HaltOn: HaltOn{"none", 5}, Probe: &Probe{"/healthz", 5 * time.Second}},
 	}
 	got.Notes = nil
 	if diff := cmp.Diff(want, got); diff != "" {
