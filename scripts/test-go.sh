@@ -18,7 +18,7 @@ beside=$(mktemp)
 trap 'rm -f "$beside"' EXIT
 module=$(go list -m) || exit 1
 without=() with=()
-for package in $(go list ./... | grep -v -e "^$module/cdk" -e "^$module/test/deploy"); do
+for package in $(go list ./... | grep -v -e "^$module/cdk" -e "^$module/test/deploy" -e "^$module/test/rollout"); do
   kind=with
   for p in $plain; do
     case $package in "$module/$p" | "$module/$p"/*) kind=without ;; esac

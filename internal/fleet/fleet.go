@@ -412,5 +412,5 @@ type Wave struct {
 // HaltOn says what stops a rollout.
 type HaltOn struct {
 	Alarms      string `yaml:"alarms,omitempty" jsonschema:"enum=any,enum=none,default=any"` // any (default) or none
-	MinRequests int    `yaml:"minRequests,omitempty" jsonschema:"minimum=1,default=100"`     // before a bake may end; default 100
+	MinRequests int    `yaml:"minRequests,omitempty" jsonschema:"minimum=0,default=100"`     // before a bake may end, 0 for none; default 100
 }

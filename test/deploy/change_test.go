@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cellwall.dev/cellwall/test/cdkcli"
 )
 
 // sameAssemblyAgain deploys what is deployed: nothing happens.
@@ -41,7 +43,7 @@ func (w *world) second(t *testing.T) *release {
 		}
 	}
 	// As scripts/build-dist.sh builds it, but for a mark by which the code is another.
-	w.run(t, w.root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), "go", "build", "-trimpath", "-buildvcs=false",
+	cdkcli.Run(t, w.root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -buildid=second", "-tags", "lambda.norpc", "-o", filepath.Join(dist, "worker", "bootstrap"), "./lambda/worker")
 	return w.describe(t, dist, edited(t, w.sample(t), "shards: 4, tenants: internal", "shards: 5, tenants: internal", "perTenant: 2", "perTenant: 3", "memory: 512", "memory: 640"))
 }
@@ -209,7 +211,7 @@ func (w *world) unknownTypeFails(t *testing.T) {
 	assembly := w.assembly(t, "unknown-type", `{"Resources":{
 		"Queue":{"Type":"AWS::SQS::Queue"},
 		"Quantum":{"Type":"AWS::Braket::QuantumTask","DependsOn":"Queue"}}}`)
-	out := w.cdkFails(t, w.dir, append(deployArgs(assembly), "unknown-type")...)
+	out := w.cdkFails(t, w.dir, append(cdkcli.DeployArgs(assembly), "unknown-type")...)
 	if !strings.Contains(out, "no support for AWS::Braket::QuantumTask") {
 		t.Errorf("the failure does not name the type:\n%s", out)
 	}
@@ -224,7 +226,7 @@ func (w *world) missingParameterFails(t *testing.T) {
 	assembly := w.assembly(t, "missing-parameter", `{
 		"Parameters":{"Vpc":{"Type":"AWS::SSM::Parameter::Value<AWS::EC2::VPC::Id>","Default":"/not/there"}},
 		"Resources":{"Queue":{"Type":"AWS::SQS::Queue","Properties":{"QueueName":{"Ref":"Vpc"}}}}}`)
-	out := w.cdkFails(t, w.dir, append(deployArgs(assembly), "missing-parameter")...)
+	out := w.cdkFails(t, w.dir, append(cdkcli.DeployArgs(assembly), "missing-parameter")...)
 	if !strings.Contains(out, "Unable to fetch parameters [/not/there]") {
 		t.Errorf("the failure does not name the parameter:\n%s", out)
 	}

@@ -12,6 +12,7 @@ import (
 	changes "cellwall.dev/cellwall/internal/change"
 	"cellwall.dev/cellwall/internal/cli"
 	"cellwall.dev/cellwall/test/awsemu"
+	"cellwall.dev/cellwall/test/cdkcli"
 )
 
 // TestFleetDiff compares the sample fleet with a changed one, both synthesised by the CDK's own command line: other
@@ -23,7 +24,7 @@ func TestFleetDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	app := filepath.Join(built(t, root), "cdk-app")
+	app := filepath.Join(cdkcli.Built(t, root), "cdk-app")
 	for _, name := range []string{"node_modules", "dist"} {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Fatal(err, "\nhint: make test makes it")

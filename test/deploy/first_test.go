@@ -11,12 +11,13 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"cellwall.dev/cellwall/internal/fleet/names"
+	"cellwall.dev/cellwall/test/cdkcli"
 )
 
 // directoryInTwoSteps deploys the directory as docs/deploying.md says: first its replicas, then their
 // policies. Both at once is refused.
 func (w *world) directoryInTwoSteps(t *testing.T, assembly, withReplicas string) {
-	out := w.cdkFails(t, w.dir, append(deployArgs(assembly), "global")...)
+	out := w.cdkFails(t, w.dir, append(cdkcli.DeployArgs(assembly), "global")...)
 	if !strings.Contains(out, "cannot be created together with its resource policy") {
 		t.Errorf("the failure does not say what is wrong:\n%s", out)
 	}
@@ -37,7 +38,7 @@ func (w *world) firstDeploymentFails(t *testing.T, assembly string) {
 	cell := w.of(canary)
 	fails := func(stack, physical string) {
 		t.Helper()
-		out := w.cdkFails(t, w.dir, append(deployArgs(assembly), stack)...)
+		out := w.cdkFails(t, w.dir, append(cdkcli.DeployArgs(assembly), stack)...)
 		if got := w.stacks(t, homeAccount, homeRegion)[physical]; got != "ROLLBACK_COMPLETE" {
 			t.Fatalf("stack %s is %q:\n%s", physical, got, out)
 		}

@@ -4,16 +4,10 @@
 package deploy
 
 import (
-	"bytes"
-	"context"
 	"flag"
-	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +18,7 @@ import (
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/fleet/names"
 	"cellwall.dev/cellwall/test/awsemu"
+	"cellwall.dev/cellwall/test/cdkcli"
 )
 
 const (
@@ -42,6 +37,7 @@ var whole = flag.Bool("whole", false, "deploy the sample fleet with all of its s
 type world struct {
 	root     string // of the project
 	app      string // the CDK app, built
+	cli      string // the CDK's command line
 	*release        // the newest that is deployed
 	names    names.Fleet
 	aws      *awsemu.Emulator
@@ -73,24 +69,21 @@ func newWorld(t *testing.T, yaml string) *world {
 		t.Fatal(err)
 	}
 	w := &world{root: root, releases: 1, since: map[string]int{}, left: map[string]fleet.Cell{}}
-	if _, err := os.Stat(w.cli()); err != nil {
-		t.Fatal("the CDK's command line is not installed\nhint: make node_modules/.stamp does that, and make test, too")
-	}
+	w.cli = cdkcli.Path(t, root)
 	w.issuer = newIssuer(t)
 	t.Setenv("SSL_CERT_FILE", w.issuer.certificate) // the functions believe it, too
 	w.aws = awsemu.Start(t)
 	for _, name := range slices.Sorted(maps.Keys(w.aws.TemplateOnly())) {
 		t.Logf("template-only: %s: %s", name, w.aws.TemplateOnly()[name])
 	}
-	bin := built(t, root)
+	bin := cdkcli.Built(t, root)
 	w.app = filepath.Join(bin, "cdk-app")
 	if yaml == "" {
 		yaml = w.sample(t)
 	}
 	w.release = w.describe(t, filepath.Join(bin, "dist"), yaml)
 	w.names = w.fleet.Names()
-	w.environ = append(w.aws.Environ(t, homeAccount, homeRegion),
-		"CI=true", "HOME="+t.TempDir(), "CDK_DISABLE_CLI_TELEMETRY=true", "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION=1", "NODE_NO_WARNINGS=1")
+	w.environ = cdkcli.Environ(t, w.aws, homeAccount, homeRegion)
 	return w
 }
 
@@ -169,15 +162,13 @@ func (w *world) in(t *testing.T, cell string) aws.Config {
 func (w *world) synth(t *testing.T, r *release, args ...string) func(*testing.T) string {
 	t.Helper()
 	out, ended := t.TempDir(), make(chan struct{})
-	// The functions are run on this machine, so they are built for it.
-	arch := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
-	args = append([]string{"synth", "--quiet", "--app", w.app, "--output", out, "-c", "arch=" + arch, "**"}, args...)
+	args = append(cdkcli.SynthArgs(w.app, out), args...)
 	var said string
 	var failure error
 	start := time.Now()
 	go func() {
 		defer close(ended)
-		said, failure = command(t, r.dir, w.environ, w.cli(), args...)
+		said, failure = cdkcli.Command(t, r.dir, w.environ, w.cli, args...)
 	}()
 	t.Cleanup(func() { <-ended }) // it ends with the test's context
 	return func(t *testing.T) string {
@@ -195,11 +186,7 @@ func (w *world) synth(t *testing.T, r *release, args ...string) func(*testing.T)
 // deploy deploys stacks of an assembly and returns what the CDK wrote.
 func (w *world) deploy(t *testing.T, assembly string, stacks ...string) string {
 	t.Helper()
-	return w.cdk(t, w.dir, append(deployArgs(assembly), stacks...)...)
-}
-
-func deployArgs(assembly string) []string {
-	return []string{"deploy", "--app", assembly, "--require-approval", "never", "--exclusively", "--concurrency", "8", "--progress", "events"}
+	return w.cdk(t, w.dir, append(cdkcli.DeployArgs(assembly), stacks...)...)
 }
 
 // bootstrap prepares every account's regions for the CDK, with credentials of that account and outside of any app's
@@ -218,66 +205,31 @@ func (w *world) bootstrap(t *testing.T) {
 		for _, region := range regions {
 			args = append(args, "aws://"+account+"/"+region)
 		}
-		w.run(t, t.TempDir(), append(w.environ, w.aws.Environ(t, account, regions[0])...), w.cli(), args...)
+		cdkcli.Run(t, t.TempDir(), append(w.environ, w.aws.Environ(t, account, regions[0])...), w.cli, args...)
 	}
 }
 
 // cdk runs the CDK's command line, which must succeed.
 func (w *world) cdk(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	return w.run(t, dir, w.environ, w.cli(), args...)
+	return cdkcli.Run(t, dir, w.environ, w.cli, args...)
 }
 
 // operate runs cellwall's own command line on the deployed directory, as an operator of the home account does.
 func (w *world) operate(t *testing.T, args ...string) string {
 	t.Helper()
 	args = append(args, "--directory", "aws", "--role-name", "test", "--fleet", filepath.Join(w.dir, "fleet.yaml"), "--because", "the deployment's test")
-	return w.run(t, w.dir, w.environ, filepath.Join(filepath.Dir(w.app), "cellwall"), args...)
+	return cdkcli.Run(t, w.dir, w.environ, filepath.Join(filepath.Dir(w.app), "cellwall"), args...)
 }
 
 // cdkFails runs the CDK's command line, which must fail.
 func (w *world) cdkFails(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	out, err := command(t, dir, w.environ, w.cli(), args...)
+	out, err := cdkcli.Command(t, dir, w.environ, w.cli, args...)
 	if err == nil {
 		t.Fatalf("cdk %s succeeded:\n%s", strings.Join(args, " "), out)
 	}
 	return out
 }
 
-func (w *world) cli() string { return filepath.Join(w.root, "node_modules", ".bin", "cdk") }
-
-func (w *world) run(t *testing.T, dir string, env []string, name string, args ...string) string {
-	t.Helper()
-	start := time.Now()
-	out, err := command(t, dir, env, name, args...)
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
-	}
-	shown := name
-	if len(args) > 0 {
-		shown = filepath.Base(name) + " " + args[0]
-	}
-	t.Logf("%s took %.1f s", shown, time.Since(start).Seconds())
-	return out
-}
-
-// command runs a program and returns what it wrote, both streams together.
-func command(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	c := exec.CommandContext(ctx, name, args...)
-	c.Dir, c.Env = dir, env
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	err := c.Run()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("%w (%v)", err, ctx.Err())
-	}
-	return plain(out.String()), err
-}
-
-var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
-
-// plain is a text without a terminal's colours.
-func plain(text string) string { return escape.ReplaceAllString(text, "") }
+func TestMain(m *testing.M) { os.Exit(cdkcli.Main(m)) }

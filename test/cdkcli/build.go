@@ -1,4 +1,4 @@
-package deploy
+package cdkcli
 
 import (
 	"errors"
@@ -11,25 +11,26 @@ import (
 	"testing"
 )
 
-// binaries are what deployments need of the project, built once: cellwall, cdk-app, and dist for this machine.
+// binaries are what deployments need of the project, built once in a process.
 var binaries struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-func TestMain(m *testing.M) {
+// Main runs a package's tests and removes what Built made. It is for TestMain.
+func Main(m *testing.M) int {
 	code := m.Run()
 	if binaries.dir != "" {
 		if err := os.RemoveAll(binaries.dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
-// built is the folder with the binaries.
-func built(t *testing.T, root string) string {
+// Built is the folder with cellwall, cdk-app, and dist for this machine.
+func Built(t *testing.T, root string) string {
 	t.Helper()
 	binaries.once.Do(func() {
 		if binaries.dir, binaries.err = os.MkdirTemp("", "cellwall-deploy-"); binaries.err != nil {
