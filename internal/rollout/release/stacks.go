@@ -163,6 +163,11 @@ func worse(a, b rollout.StackStatus) rollout.StackStatus {
 
 // Prepare implements run.Stacks.
 func (s *Stacks) Prepare(ctx context.Context, cell, stage, digest string, fencing uint64) error {
+	return s.prepare(ctx, cell, stage, digest, fencing, false)
+}
+
+// prepare makes change sets. On the way back termination protection may become what it was with that assembly.
+func (s *Stacks) prepare(ctx context.Context, cell, stage, digest string, fencing uint64, back bool) error {
 	stacks, err := s.stage(digest, cell, stage)
 	if err != nil {
 		return err
@@ -175,7 +180,7 @@ func (s *Stacks) Prepare(ctx context.Context, cell, stage, digest string, fencin
 	if err != nil {
 		return err
 	}
-	if err := untouched(stacks, found); err != nil {
+	if err := untouched(stacks, found, back); err != nil {
 		return err
 	}
 	dir, err := s.open.dir(ctx, digest)
@@ -195,7 +200,7 @@ func (s *Stacks) Prepare(ctx context.Context, cell, stage, digest string, fencin
 
 // untouched sees that the CDK's command line would change nothing while it prepares: it deletes stacks that could not
 // be created, and sets termination protection, before it makes a change set (aws-cdk 2.1148.1, deployStack).
-func untouched(stacks []Stack, found []Found) error {
+func untouched(stacks []Stack, found []Found, back bool) error {
 	if len(found) != len(stacks) {
 		return fmt.Errorf("%d stacks were asked for and %d came", len(stacks), len(found))
 	}
@@ -204,7 +209,7 @@ func untouched(stacks []Stack, found []Found) error {
 		switch {
 		case f.Status != rollout.Absent && f.Status != rollout.Complete && f.Status != rollout.RolledBack:
 			all = append(all, fmt.Errorf("stack %s is %s (%s): nothing is prepared for it", stacks[i].Name, f.Status, f.Said))
-		case f.Status != rollout.Absent && f.Protected != stacks[i].Protected:
+		case !back && f.Status != rollout.Absent && f.Protected != stacks[i].Protected:
 			all = append(all, fmt.Errorf("stack %s has termination protection: %t, and the assembly wants %t: the CDK's command line would switch it while it prepares; switch it first", stacks[i].Name, f.Protected, stacks[i].Protected))
 		}
 	}
@@ -225,7 +230,7 @@ func (s *Stacks) Execute(ctx context.Context, cell, stage, digest string, fencin
 
 // Restore implements run.Stacks.
 func (s *Stacks) Restore(ctx context.Context, cell, stage, digest string, fencing uint64, permit func(context.Context) error) error {
-	if err := s.Prepare(ctx, cell, stage, digest, fencing); err != nil {
+	if err := s.prepare(ctx, cell, stage, digest, fencing, true); err != nil {
 		return err
 	}
 	return s.Execute(ctx, cell, stage, digest, fencing, permit)
