@@ -8,6 +8,8 @@ require github.com/aws/aws-sdk-go-v2/service/servicequotas v1.43.12 // indirect
 
 require golang.org/x/net v0.61.0 // indirect
 
+require golang.org/x/term v0.47.0
+
 require (
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect
 	github.com/anishathalye/porcupine v1.3.1 // indirect

@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"cellwall.dev/cellwall/internal/rollout/show"
 )
 
 // Exit statuses of every command.
@@ -33,6 +35,9 @@ type app struct {
 	out, err  io.Writer
 	fleetFile string
 	watching  atomic.Bool // see watches
+
+	rollouts rolloutParts
+	terminal func(io.Writer) (show.Look, bool) // see terminalOf
 }
 
 // exitError carries an exit status other than ExitFailed, with an optional hint on what to do.
@@ -100,19 +105,23 @@ func (o *output) lost(err error) error {
 // as the caller lives, if it has nothing to leave in order; the caller is to exit then.
 func Run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
 	to := &output{to: out}
-	a := &app{in: in, out: to, err: errw}
+	a := &app{in: in, out: to, err: errw, rollouts: realRollouts(), terminal: terminalOf}
+	return a.run(ctx, to, args)
+}
+
+func (a *app) run(ctx context.Context, to *output, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(in)
+	root.SetIn(a.in)
 	root.SetOut(to)
-	root.SetErr(errw)
+	root.SetErr(a.err)
 	err := a.untilInterrupted(ctx, func() error { return to.lost(root.ExecuteContext(ctx)) })
 	if err == nil {
 		return ExitDone
 	}
-	fmt.Fprintln(errw, "error:", printed(err.Error()))
+	fmt.Fprintln(a.err, "error:", printed(err.Error()))
 	if e, ok := errors.AsType[*exitError](err); ok && e.hint != "" {
-		fmt.Fprintln(errw, "hint:", printed(e.hint))
+		fmt.Fprintln(a.err, "hint:", printed(e.hint))
 	}
 	return statusOf(err)
 }

@@ -21,7 +21,7 @@ func rolloutPlan(a *app) *cobra.Command {
 		Use:   "plan",
 		Short: "Print the waves of the fleet, who is in them, and how long they take",
 		Long: `Print the waves of the fleet: their cells, the shards and tenants of these, the stages inside each cell, and
-how long the bakes take. It changes nothing: waves can be planned, and nothing rolls out by them yet.
+how long the bakes take. It changes nothing; rollout start goes by it.
 
 Cells of a wave go at once, but no more than a third of the fleet's cells, or one; the others of the wave
 follow when these have baked. Inside a cell the shards go in stages, a zone each, and the bake of the wave follows each stage, so

@@ -38,7 +38,7 @@ func hostile(r *rand.Rand, d *drill) View {
 	var copied rollout.State
 	_ = json.Unmarshal(s, &copied)
 	v := d.view()
-	v.State, v.Hint = copied, pick()
+	v.State, v.Hint, v.Note = copied, pick(), pick()
 	v.State.Why, v.State.Spec.ID, v.State.Spec.Service, v.State.Spec.Digest = pick(), pick(), pick(), pick()
 	v.State.Holder = pick()
 	v.Lease = &run.Lease{Holder: pick(), Until: d.now.Add(time.Hour)}

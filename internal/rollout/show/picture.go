@@ -21,8 +21,9 @@ type View struct {
 	State  rollout.State
 	Now    time.Time
 	Sights map[string]Sight // by cell; of those that this process has looked at
-	Lease  *run.Lease       // the latest; nil when it is not known
+	Lease  *run.Lease       // the latest; nil where the last holder drives
 	Hint   string           // what to do next
+	Note   string           // what went wrong and is tried again
 }
 
 // least is the size below which no picture is drawn.
@@ -37,8 +38,11 @@ func (v View) Lines(l Look) []string {
 	head := v.head(l)
 	legend := l.legend(v.State.Cells, 2)
 	var foot []string
+	if v.Note != "" && l.Height >= 2*leastHeight {
+		foot = wrap("note: ", clean(v.Note), l.Width, 2)
+	}
 	if v.Hint != "" && l.Height >= 2*leastHeight {
-		foot = wrap("next: ", clean(v.Hint), l.Width, 3)
+		foot = append(foot, wrap("next: ", clean(v.Hint), l.Width, 3)...)
 	}
 	active := v.active()
 	room := l.Height - len(head) - len(legend) - len(foot)
@@ -84,7 +88,7 @@ func (v View) head(l Look) []string {
 	}
 	short := l.Height < 2*leastHeight
 	if !short {
-		what := digest(s.Spec.Digest)
+		what := Digest(s.Spec.Digest)
 		if s.Spec.Phase != rollout.Release {
 			what += ", phase " + string(s.Spec.Phase)
 		}
@@ -111,6 +115,8 @@ func (v View) head(l Look) []string {
 // driver says who holds the lease.
 func (v View) driver() string {
 	switch {
+	case v.Lease == nil && v.State.Holder != "" && !v.State.Status.Over():
+		return ", driven by " + cleanTo(v.State.Holder, 120)
 	case v.Lease == nil:
 		return ""
 	case v.Lease.Until.After(v.Now) && v.Lease.Holder != "":
@@ -216,7 +222,7 @@ func (v View) sentence(c rollout.Cell) string {
 	case rollout.UndoReading:
 		return in + ": reads what runs there, to bring it back"
 	case rollout.Restoring:
-		return in + ": is brought back to " + digest(stage.Previous)
+		return in + ": is brought back to " + Digest(stage.Previous)
 	case rollout.UndoSettling:
 		return in + ": brought back, and read until it has settled"
 	case rollout.Undone:

@@ -12,6 +12,9 @@ import (
 // maxText is how many bytes of one text from outside are shown.
 const maxText = 600
 
+// Clean is a text from outside on one line: what does not print is escaped as Go has it, and what is long is cut.
+func Clean(text string) string { return clean(text) }
+
 // clean is a text from outside on one line: what does not print is escaped as Go has it, so that it moves no cursor.
 func clean(text string) string { return cleanTo(text, maxText) }
 
@@ -152,8 +155,8 @@ func units(a int, unitA string, b int, unitB string) string {
 	return fmt.Sprintf("%d%s%d%s", a, unitA, b, unitB)
 }
 
-// digest is the beginning of a digest, by which people tell it from others.
-func digest(d string) string {
+// Digest is the beginning of a digest, by which people tell it from others.
+func Digest(d string) string {
 	const shown = len("sha256:") + 12
 	return firstColumns(clean(d), shown)
 }
