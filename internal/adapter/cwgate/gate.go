@@ -16,8 +16,9 @@
 //
 // Each is held by the test of the same name, over a CloudWatch that delays, turns away, cuts into pages and lies.
 //
-//  1. Fired: an alarm that was in ALARM at any time since from is told, whether it still is or not, as far as CloudWatch
-//     keeps its history (30 days); also when the look comes late, or from another process.
+//  1. Fired: an alarm that was in ALARM at any time since from is told once CloudWatch's history has its coming or going since then, up
+//     to ten minutes late, whether it still rings or not; also when the look comes late, or from another process. CloudWatch
+//     keeps the history for 30 days.
 //  2. NotBefore: an alarm that left ALARM before from and was not in it since is not told.
 //  3. NeverOverCounted: Requests is at most what was served since since, whatever the alignment, delay and pages.
 //  4. Elsewhere: an alarm is told to ring elsewhere only when one of its kind rings now in more than half of the cells that are not

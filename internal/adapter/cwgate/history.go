@@ -169,9 +169,11 @@ func (p *past) tell(c *cell, states map[string]types.StateValue, since, from tim
 		if p.unclear[name].After(hole) {
 			o.Missing = append(o.Missing, short+" (what CloudWatch says of its history makes no sense)")
 		}
-		if blind := p.blind[name]; name == c.own[0] && blind.After(hole) {
+		blind, still := p.blind[name], states[name] == types.StateValueInsufficientData
+		switch {
+		case name == c.own[0] && !still && blind.After(hole):
 			o.Missing = append(o.Missing, fmt.Sprintf("%s (it knew nothing at %s)", short, blind.UTC().Format(time.RFC3339)))
-		} else if states[name] == types.StateValueInsufficientData && name != c.own[0] && !blind.Before(from) {
+		case name != c.own[0] && still && !blind.Before(from):
 			o.Missing = append(o.Missing, fmt.Sprintf("%s (it knows nothing since %s)", short, blind.UTC().Format(time.RFC3339)))
 		}
 	}

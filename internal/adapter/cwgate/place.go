@@ -148,7 +148,8 @@ func (p *place) see(ctx context.Context, after time.Time, how patience) {
 	if ctx.Err() != nil {
 		return // it says nothing to others
 	}
-	s.err, p.now = err, s
+	s.err = err
+	p.now = s
 	for name := range s.firing {
 		p.past.ring(name, now)
 	}
