@@ -30,7 +30,7 @@ func (s *Store) Append(ctx context.Context, l run.Lease, r run.Record) error {
 		err = s.append(ctx, t)
 	}
 	if err != nil {
-		return fmt.Errorf("journal transition %d of rollout %q of service %q: %w", r.Seq, r.State.Spec.ID, l.Service, err)
+		return fmt.Errorf("journal transition %d of rollout %.200q of service %.200q: %w", r.Seq, r.State.Spec.ID, l.Service, err)
 	}
 	return nil
 }

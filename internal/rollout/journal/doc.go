@@ -14,7 +14,8 @@
 //	ROLLOUT#<service>#<id>   WISHES             what nobody has answered yet
 //
 // None of their families is announced, listed, exported or served to routers. A state is compressed: one of 200 cells
-// with 5 stages takes about a twentieth of what a record may take. A transition writes the state anew, its event once.
+// with 5 stages takes less than a sixth of what a record may take, even when every stage ran something else before. A
+// transition writes the state anew, and its event once.
 //
 // # Clocks
 //

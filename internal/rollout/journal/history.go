@@ -72,7 +72,11 @@ func (s *Store) Rollouts(ctx context.Context, service string, limit int) ([]roll
 	fail := func(err error) ([]rollout.State, error) {
 		return nil, fmt.Errorf("the rollouts of service %q: %w", service, err)
 	}
-	if err := checkService(service); err != nil {
+	if err := checkLimit(limit); err != nil {
+		return fail(err)
+	}
+	known, held, err := s.latest(ctx, service) // first: the list has these at least
+	if err != nil {
 		return fail(err)
 	}
 	lines, err := s.list(ctx, directory.Range{Family: famRollout, Part: servicePart(service)}, directory.Key{}, limit)
@@ -80,7 +84,7 @@ func (s *Store) Rollouts(ctx context.Context, service string, limit int) ([]roll
 		return fail(err)
 	}
 	states := make([]rollout.State, 0, len(lines))
-	next := uint64(0)
+	next := uint64(0) // number of the next line
 	for some := range slices.Chunk(lines, 20) {
 		ids, keys := make([]string, len(some)), make([]directory.Key, len(some))
 		for i, r := range some {
@@ -88,10 +92,13 @@ func (s *Store) Rollouts(ctx context.Context, service string, limit int) ([]roll
 			if err := decode(r, &l); err != nil {
 				return fail(err)
 			}
-			if l.Schema != schema || r.Version != 1 || r.Key != lineKey(service, l.Number) || next > 0 && l.Number != next {
-				return fail(damaged(r.Key, "it is out of place in the list of rollouts"))
+			if len(states) == 0 && i == 0 {
+				next = max(l.Number, known.Count)
 			}
-			next = l.Number - 1
+			if l.Schema != schema || r.Version != 1 || r.Key != lineKey(service, l.Number) || l.Number != next || l.Number == 0 {
+				return fail(damaged(r.Key, "rollout number %d is missing, or this is another", next))
+			}
+			next--
 			ids[i], keys[i] = l.ID, stateKey(service, l.ID)
 		}
 		records, err := s.read(ctx, keys...)
@@ -109,6 +116,9 @@ func (s *Store) Rollouts(ctx context.Context, service string, limit int) ([]roll
 			states = append(states, state)
 		}
 	}
+	if len(lines) < limit && (next > 0 || len(lines) == 0 && known.Count > 0) {
+		return fail(damaged(held.Key, "it counts %d rollouts, and the list has %d", known.Count, len(lines)))
+	}
 	return states, nil
 }
 
@@ -119,6 +129,9 @@ func (s *Store) Events(ctx context.Context, service, id string, after uint64, li
 	}
 	if checkNames(service, id) != nil {
 		return fail(run.ErrNone)
+	}
+	if err := checkLimit(limit); err != nil {
+		return fail(err)
 	}
 	found, err := s.list(ctx, directory.Range{Family: famEvent, Part: rolloutPart(service, id)}, eventKey(service, id, after), limit)
 	if err != nil {
@@ -159,4 +172,11 @@ func (s *Store) list(ctx context.Context, r directory.Range, after directory.Key
 			return nil, err
 		}
 	}
+}
+
+func checkLimit(limit int) error {
+	if limit < 1 {
+		return fmt.Errorf("%w: limit %d: want at least 1", rollout.ErrInvalid, limit)
+	}
+	return nil
 }

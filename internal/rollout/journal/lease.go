@@ -16,7 +16,7 @@ import (
 // knows its own success when the answer to it was lost, and the next call does not.
 func (s *Store) Take(ctx context.Context, service, holder string, now time.Time, ttl time.Duration) (run.Lease, error) {
 	fail := func(err error) (run.Lease, error) {
-		return run.Lease{}, fmt.Errorf("take the lease on the rollouts of service %q: %w", service, err)
+		return run.Lease{}, fmt.Errorf("take the lease on the rollouts of service %.200q: %w", service, err)
 	}
 	until, err := end(now, ttl)
 	if err != nil {

@@ -21,7 +21,9 @@ const schema = "cellwall.journal/v1"
 const (
 	maxState = 16 << 20 // before it is compressed; then directory.MaxRecord is its bound
 	maxEvent = 256 << 10
-	maxWish  = 8 << 10
+	// aroundState is more than a record has beside its body: its key and its operation.
+	aroundState = 2000
+	maxWish     = 8 << 10
 )
 
 // The bodies of records. Each says what it is, so that one in another's place is found.
@@ -136,8 +138,13 @@ func pack(seq uint64, s rollout.State) (text, body []byte, err error) {
 	if err := w.Close(); err != nil {
 		return nil, nil, err
 	}
-	body, err = encode(standing{schema, seq, packed.Bytes()})
-	return text, body, err
+	if body, err = encode(standing{schema, seq, packed.Bytes()}); err != nil {
+		return nil, nil, err
+	}
+	if most := directory.MaxRecord - aroundState; len(body) > most {
+		return nil, nil, fmt.Errorf("%w: the rollout's state has %d bytes when it is compressed; at most %d: roll out fewer cells at once", directory.ErrTooLarge, len(body), most)
+	}
+	return text, body, nil
 }
 
 // unpack reads how a rollout stands, and how many transitions led there.

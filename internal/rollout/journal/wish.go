@@ -27,7 +27,7 @@ const (
 func (s *Store) Wish(ctx context.Context, service string, w run.Wish) error {
 	w.At = w.At.UTC().Round(0)
 	fail := func(err error) error {
-		return fmt.Errorf("wish %q of rollout %.200q of service %.200q: %w", w.Kind, w.Rollout, service, err)
+		return fmt.Errorf("wish %.50q of rollout %.200q of service %.200q: %w", w.Kind, w.Rollout, service, err)
 	}
 	if checkNames(service, w.Rollout) != nil {
 		return fail(run.ErrNone)
@@ -98,7 +98,7 @@ func (s *Store) Answer(ctx context.Context, service string, w run.Wish) error {
 		}
 		mark, err := checkWish(all.Waiting[at])
 		if err != nil {
-			return nil, damaged(r.Key, "%w", err)
+			return nil, err
 		}
 		all.Waiting = slices.Delete(all.Waiting, at, at+1)
 		all.Answered = append(all.Answered, mark)
@@ -123,8 +123,16 @@ func wishesOf(r directory.Record, id string) (wishes, error) {
 	if err := decode(r, &all); err != nil {
 		return all, err
 	}
-	if all.Schema != schema || slices.ContainsFunc(all.Waiting, func(w run.Wish) bool { return w.ID == "" || w.Rollout != id }) {
-		return all, damaged(r.Key, "it has no wishes of rollout %q in the form %s", id, schema)
+	if all.Schema != schema {
+		return all, damaged(r.Key, "its form is %q and not %s", all.Schema, schema)
+	}
+	for _, w := range all.Waiting {
+		if w.Rollout != id {
+			return all, damaged(r.Key, "it has a wish of rollout %q", w.Rollout)
+		}
+		if _, err := checkWish(w); err != nil {
+			return all, damaged(r.Key, "%w", err)
+		}
 	}
 	return all, nil
 }
