@@ -15,6 +15,7 @@ import (
 	"cellwall.dev/cellwall/internal/adapter/dynamohold"
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
+	"cellwall.dev/cellwall/internal/rollout/journal/journaltest"
 )
 
 func TestContract(t *testing.T) {
@@ -22,6 +23,10 @@ func TestContract(t *testing.T) {
 		t.Skip("the whole contract takes minutes on the emulator: left out by -short")
 	}
 	directorytest.Home(t, func(t *testing.T) directory.Home { return open(t, nil) })
+}
+
+func TestRolloutJournal(t *testing.T) {
+	journaltest.Short(t, func(t *testing.T) directory.Home { return open(t, nil) })
 }
 
 // persistent has an SDK client repeat reads for as long as this package's lines are bad; writes are

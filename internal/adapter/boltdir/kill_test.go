@@ -36,6 +36,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(1)
 	}
+	if path := os.Getenv(rolloutFile); path != "" {
+		fmt.Fprintln(os.Stderr, journalUntilKilled(path))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -229,7 +233,7 @@ func TestKilled(t *testing.T) {
 	acknowledged, silent := 0, 0
 	for round := range n {
 		// Every other process is killed from its beginning on, the others once they have written.
-		lines := runAndKill(t, path, round%2 == 0, time.Duration(rng.IntN(20_000))*time.Microsecond)
+		lines := runAndKill(t, childFile, path, round%2 == 0, time.Duration(rng.IntN(20_000))*time.Microsecond)
 		acknowledged += len(lines)
 		if len(lines) == 0 {
 			silent++
@@ -250,10 +254,10 @@ func TestKilled(t *testing.T) {
 
 // runAndKill starts a writing process, kills it a while after its beginning or its first line, and returns
 // the lines that it told whole.
-func runAndKill(t *testing.T, path string, early bool, after time.Duration) []string {
+func runAndKill(t *testing.T, env, path string, early bool, after time.Duration) []string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childFile+"="+path)
+	cmd.Env = append(os.Environ(), env+"="+path)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

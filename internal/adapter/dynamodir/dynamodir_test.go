@@ -18,6 +18,7 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
+	"cellwall.dev/cellwall/internal/rollout/journal/journaltest"
 )
 
 func TestContract(t *testing.T) {
@@ -30,6 +31,10 @@ func TestContract(t *testing.T) {
 		}
 		return f.open()
 	})
+}
+
+func TestRolloutJournal(t *testing.T) {
+	journaltest.Run(t, func(t *testing.T) directory.Home { return newFake(t).open() })
 }
 
 func TestReplicaContract(t *testing.T) {

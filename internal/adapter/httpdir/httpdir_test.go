@@ -12,6 +12,9 @@ import (
 
 	"cellwall.dev/cellwall/internal/directory"
 	"cellwall.dev/cellwall/internal/directory/directorytest"
+	"cellwall.dev/cellwall/internal/rollout/journal"
+	"cellwall.dev/cellwall/internal/rollout/journal/journaltest"
+	"cellwall.dev/cellwall/internal/rollout/run"
 )
 
 func client(t *testing.T, h http.Handler) *Client {
@@ -31,6 +34,10 @@ func client(t *testing.T, h http.Handler) *Client {
 func TestContract(t *testing.T) {
 	directorytest.Records(t, func(t *testing.T) directory.Home { return client(t, HomeHandler(directory.NewMemory())) })
 	directorytest.Directory(t, func(t *testing.T) directory.Home { return client(t, HomeHandler(directory.NewMemory())) })
+}
+
+func TestRolloutJournal(t *testing.T) {
+	journaltest.Run(t, func(t *testing.T) directory.Home { return client(t, HomeHandler(directory.NewMemory())) })
 }
 
 // fill puts n records of bytes each in their own part.
@@ -77,6 +84,14 @@ func TestListPagesBehindTheScenes(t *testing.T) {
 	}
 }
 
+// visible is no error when one says that nothing is there, since that was seen.
+func visible(err error) error {
+	if errors.Is(err, run.ErrNone) {
+		return nil
+	}
+	return err
+}
+
 // A router may read what it serves from, and nothing else.
 func TestServingHandler(t *testing.T) {
 	memory := directory.NewMemory()
@@ -100,9 +115,15 @@ func TestServingHandler(t *testing.T) {
 		t.Errorf("Changes: %v", err)
 	}
 	for name, err := range map[string]error{
-		"history":  func() error { _, err := router.History(t.Context(), "acme", 0, 10); return err }(),
-		"cells":    func() error { _, err := router.Cells(t.Context()); return err }(),
-		"a cell":   func() error { _, err := router.Cell(t.Context(), "eu-1"); return err }(),
+		"history":    func() error { _, err := router.History(t.Context(), "acme", 0, 10); return err }(),
+		"cells":      func() error { _, err := router.Cells(t.Context()); return err }(),
+		"a cell":     func() error { _, err := router.Cell(t.Context(), "eu-1"); return err }(),
+		"rollouts":   func() error { _, err := journal.New(c).Latest(t.Context(), "orders"); return visible(err) }(),
+		"who drives": func() error { _, _, err := journal.New(c).Holder(t.Context(), "orders"); return err }(),
+		"what happened in a rollout": func() error {
+			_, err := journal.New(c).Events(t.Context(), "orders", "r", 0, 1)
+			return visible(err)
+		}(),
 		"accesses": func() error { _, _, err := router.DoneBy(t.Context(), "ann", directory.Mark{}, 10); return err }(),
 		"a change": func() error {
 			_, err := router.Create(t.Context(), directory.Entry{Tenant: "bcme", Cell: "eu-1", State: directory.Active}, change)

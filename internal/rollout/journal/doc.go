@@ -27,7 +27,7 @@
 //
 // # Guarantees
 //
-// Each is held by the test of the same name in package journaltest, on every home.
+// Each is held by the test of the same name in package journaltest, on every home; 6 and 7 by one, a crash at every write.
 //
 //  1. OneHolder: of all who take a service's lease at one time, one gets it.
 //  2. NumbersRise: each lease of a service has a higher fencing number than all before it, whatever became of them.

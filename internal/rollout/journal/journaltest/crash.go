@@ -123,8 +123,9 @@ func crashed(t *testing.T, home directory.Home, died func(*journal.Store, *life)
 	}
 }
 
-func repeatable(t *testing.T, home directory.Home) {
-	crashed(t, home, func(*journal.Store, *life) {}, func(s *journal.Store, l *life) {
+func repeatableAndWhole(t *testing.T, home directory.Home) {
+	crashed(t, home, func(s *journal.Store, l *life) { Consistent(t, s, l.service) }, func(s *journal.Store, l *life) {
+		Consistent(t, s, l.service)
 		for id, want := range l.past {
 			got, err := s.Events(t.Context(), l.service, id, 0, 100)
 			is(t, "events", err, nil)
@@ -137,10 +138,6 @@ func repeatable(t *testing.T, home directory.Home) {
 		is(t, "wished", err, nil)
 		equal(t, "what is wished", []run.Wish{l.wish("b")}, waiting)
 	})
-}
-
-func whole(t *testing.T, home directory.Home) {
-	crashed(t, home, func(s *journal.Store, l *life) { Consistent(t, s, l.service) }, func(s *journal.Store, l *life) { Consistent(t, s, l.service) })
 }
 
 // Consistent fails unless all records of a service agree with each other. Nobody may write meanwhile. It returns the

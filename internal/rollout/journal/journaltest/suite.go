@@ -20,8 +20,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) directory.Home) {
 	t.Helper()
 	each(t, open, append(short, []test{
-		{"Repeatable", repeatable},
-		{"Whole", whole},
+		{"RepeatableAndWhole", repeatableAndWhole},
 		{"Damaged", damaged},
 		{"LikeAModel", likeAModel},
 	}...))
