@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cellwall.dev/cellwall/internal/template"
 )
 
 // DefaultFolder is where assemblies are kept, beside the fleet's file.
@@ -101,6 +103,9 @@ func (f *Folder) index(digest string) (*Assembly, error) {
 		return nil, err
 	}
 	a.Digest = digest
+	for i := range a.stacks {
+		a.stacks[i].root = template.Node{} // which Check alone needs, and which is large
+	}
 	return a, nil
 }
 
@@ -249,25 +254,22 @@ type use struct {
 	folder *Folder
 	mu     sync.Mutex
 	dirs   map[string]string // by digest
+	old    []string          // copies that were spoiled, and that somebody may still read
 }
 
 func newUse(f *Folder) *use { return &use{folder: f, dirs: map[string]string{}} }
 
-// dir is a copy of an assembly that has the digest now.
+// dir is a copy of an assembly that has the digest now. One that has it no more, as where temporary files are swept away
+// in the course of a long rollout, is replaced.
 func (u *use) dir(ctx context.Context, digest string) (string, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if dir, ok := u.dirs[digest]; ok {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			return "", err
+		if is(dir, digest) {
+			return dir, nil
 		}
-		defer root.Close()
-		got, err := Digest(root.FS())
-		if err == nil && got != digest {
-			err = fmt.Errorf("%w: %s has the digest %s, not %s", ErrDamaged, dir, got, digest)
-		}
-		return dir, err
+		u.old = append(u.old, dir)
+		delete(u.dirs, digest)
 	}
 	from, err := u.folder.there(digest)
 	if err != nil {
@@ -285,10 +287,24 @@ func (u *use) dir(ctx context.Context, digest string) (string, error) {
 	return dir, nil
 }
 
+func is(dir, digest string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	got, err := Digest(root.FS())
+	return err == nil && got == digest
+}
+
 func (u *use) close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var all []error
+	for _, dir := range u.old {
+		all = append(all, os.RemoveAll(dir))
+	}
+	u.old = nil
 	for digest, dir := range u.dirs {
 		all = append(all, os.RemoveAll(dir))
 		delete(u.dirs, digest)

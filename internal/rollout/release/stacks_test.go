@@ -296,12 +296,24 @@ func TestDeploy(t *testing.T) {
 		t.Error(err)
 	}
 	put(t, filepath.Join(dir, "cdk.out"), "{}")
-	wants(t, s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 9), ErrDamaged, dir)
+	if err := s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 9); err != nil || s.open.dirs[own.Digest] == dir {
+		t.Errorf("%v; it deploys from %s still", err, dir)
+	}
+	second := s.open.dirs[own.Digest]
+	if err := os.RemoveAll(second); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 9); err != nil {
+		t.Error(err)
+	}
+	third := s.open.dirs[own.Digest]
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("a copy was left")
+	for _, dir := range []string{dir, second, third} {
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("a copy was left")
+		}
 	}
 	// The command line says that all is well, and has made nothing.
 	w.idle = true
