@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/template"
@@ -47,8 +48,14 @@ type check struct {
 	reasons []string
 }
 
+// no notes a reason. What names stand in it are the assembly's, and must not steer a terminal.
 func (c *check) no(format string, args ...any) {
-	c.reasons = append(c.reasons, fmt.Sprintf(format, args...))
+	c.reasons = append(c.reasons, strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, fmt.Sprintf(format, args...)))
 }
 
 // whole sees that nothing was missing at synthesis.

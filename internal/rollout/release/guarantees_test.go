@@ -192,9 +192,13 @@ func TestRefused(t *testing.T) {
 		"the network of cell eu-1 is in eu-west-1a, eu-west-1b, and the fleet has eu-west-1a, eu-west-1b, eu-west-1c":  other("zones: [a, b, c]", "zones: [a, b]"),
 		"stack " + shard + " has no account and region":                                                                artifact(shard, func(a, _ object) { a["environment"] = "aws://unknown-account/unknown-region" }),
 		`stack ` + shard + ` has the id "eu-1/*", which`:                                                               artifact(shard, func(a, _ object) { a["displayName"] = "eu-1/*" }),
-		"two stacks have the id eu-1/core":                                                                             artifact(shard, func(a, _ object) { a["displayName"] = "eu-1/core" }),
-		"two stacks have the name orders-eu-1-shard-s01 222222222222/eu-west-1":                                        artifact(shard, func(_, p object) { p["stackName"] = "orders-eu-1-shard-s01" }),
-		"stack " + shard + " has no resources: the CDK's command line would delete it":                                 one(shard, func(r object) { clear(r) }),
+		"stack a?[31mb?c is of cell eu-9": artifact(shard, func(_, p object) {
+			p["stackName"] = "a\x1b[31mb\nc"
+			p["tags"] = object{"cellwall:service": "orders", "cellwall:cell": "eu-9"}
+		}),
+		"two stacks have the id eu-1/core":                                             artifact(shard, func(a, _ object) { a["displayName"] = "eu-1/core" }),
+		"two stacks have the name orders-eu-1-shard-s01 222222222222/eu-west-1":        artifact(shard, func(_, p object) { p["stackName"] = "orders-eu-1-shard-s01" }),
+		"stack " + shard + " has no resources: the CDK's command line would delete it": one(shard, func(r object) { clear(r) }),
 		"the file of asset":        asset(func(files object, hash string) { files[hash].(object)["source"].(object)["path"] = "../asset.none" }),
 		"../../secret, is missing": asset(func(files object, hash string) { files[hash].(object)["source"].(object)["path"] = "../../../secret" }),
 		"is made by a command when it is deployed": asset(func(files object, hash string) {
