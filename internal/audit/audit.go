@@ -125,7 +125,7 @@ func (g *graph) shareFindings() []finding {
 	if len(g.shards) < 2 {
 		return nil
 	}
-	by := [...]*sharers{strong: g.share(strong), order: g.share(order), observed: g.share(observed)}
+	by := g.shares()
 	inCell := map[place]int{}
 	for _, s := range g.shards {
 		inCell[place{Service: s.Service, Cell: s.Cell}]++

@@ -117,7 +117,13 @@ func (c *counter) countPlaces() {
 
 // inPlace is the usage of an account's limit.
 func (c *counter) inPlace(at map[env]*usage, limit string, e env) *usage {
-	if b, ok := c.bound(limit, e); ok && b.Scope == "per-account" {
+	wide, ok := c.wide[limit]
+	if !ok {
+		b, known := c.bound(limit, e)
+		wide = known && b.Scope == "per-account"
+		c.wide[limit] = wide
+	}
+	if wide {
 		e.region = ""
 	}
 	if at[e] == nil {

@@ -25,9 +25,14 @@ func (c *counter) countTemplates() {
 
 // dynamicReferences counts what CloudFormation resolves in a template.
 func dynamicReferences(t *template.Template) int {
+	const reference = "{{resolve:"
 	n := 0
 	for i := range t.Resources {
-		template.Strings(t.Resources[i].Properties, func(s string) { n += strings.Count(s, "{{resolve:") })
+		template.Strings(t.Resources[i].Properties, func(s string) {
+			if len(s) > len(reference) {
+				n += strings.Count(s, reference)
+			}
+		})
 	}
 	return n
 }

@@ -37,6 +37,10 @@ type builder struct {
 	regionExports []regionExport
 	owners        []place          // of the nodes that templates define, by what names them alone
 	cells         map[string]place // by SERVICE-CELL
+	keys          [4]string        // of keysOf
+	walker        template.Walker
+	paths         map[string]string // property paths, each once
+	path          []byte            // of dotted
 }
 
 // build makes the graph of everything that was read.
@@ -49,7 +53,7 @@ func build(in Input, opt Options) *graph {
 	g := &graph{stacks: stacks, places: placesOf(stacks, m), mapping: m, joined: map[int32][]joined{}}
 	b := &builder{
 		graph: g, byName: map[nameKey]int32{}, bareNames: map[env]map[string][]int32{}, exports: map[nameKey]int32{},
-		stackName: map[nameKey]int{}, external: map[string]int32{}, reviews: map[reviewKey]bool{}, literals: map[literal]map[int32]mention{},
+		stackName: map[nameKey]int{}, external: map[string]int32{}, reviews: map[reviewKey]bool{}, literals: map[literal]map[int32]mention{}, paths: map[string]string{},
 	}
 	b.nest()
 	b.owners = b.addNodes()

@@ -20,7 +20,7 @@ func (c *counter) jsonSize(i int32, p propValue) span {
 	case template.String:
 		return c.textSize(i, p)
 	case template.List:
-		return c.joinSize(len("[]"), p.items(), func(item propValue) span { return c.jsonSize(i, item) })
+		return c.joinSize(len("[]"), p, func(_ int, item propValue) span { return c.jsonSize(i, item) })
 	}
 	if a, b, ok := p.branches(); ok {
 		return c.jsonSize(i, a).or(c.jsonSize(i, b))
@@ -28,24 +28,19 @@ func (c *counter) jsonSize(i int32, p propValue) span {
 	if p.Len() == 1 && (p.Key(0) == "Ref" || strings.HasPrefix(p.Key(0), "Fn::")) {
 		return c.textSize(i, p)
 	}
-	members := make([]propValue, p.Len())
-	for k := range members {
-		members[k] = propValue{p.At(k), p.scope}
-	}
-	k := -1
-	return c.joinSize(len("{}"), members, func(m propValue) span {
-		k++
+	return c.joinSize(len("{}"), p, func(k int, m propValue) span {
 		return exactly(quotedSize(p.Key(k)) + len(":")).plus(c.jsonSize(i, m))
 	})
 }
 
-// joinSize is the size of a list or object. A member that a condition may leave out counts from nothing.
-func (c *counter) joinSize(frame int, members []propValue, size func(propValue) span) span {
+// joinSize is the size of a list or object of these members. One that a condition may leave out counts from nothing.
+func (c *counter) joinSize(frame int, p propValue, size func(int, propValue) span) span {
 	total := exactly(frame)
 	n := span{}
-	for _, m := range members {
+	for k := range p.Len() {
+		m := propValue{p.At(k), p.scope}
 		one := m.element()
-		s := size(m)
+		s := size(k, m)
 		if one.least == 0 {
 			s.least = 0
 		}
@@ -73,6 +68,9 @@ func quotedSize(s string) int {
 
 // textSize is the size of a string expression, quoted.
 func (c *counter) textSize(i int32, p propValue) span {
+	if s, ok := p.Scalar(); ok {
+		return exactly(quotedSize(s))
+	}
 	out := span{}
 	for k, t := range p.scope.Eval(p.Node) {
 		n := exactly(len(`""`))

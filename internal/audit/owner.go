@@ -142,6 +142,9 @@ func placeOfTags(tags map[string]string) place {
 
 // placeOfPath finds CELL/shard-SID or CELL/core in a construct path.
 func placeOfPath(path string) place {
+	if !strings.Contains(path, "/") {
+		return place{}
+	}
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
 		if i == 0 {
@@ -166,7 +169,10 @@ func (m *mapping) placeOfResource(s *Stack, id, path string, stack place, tags m
 			own.Cell, own.ID = cmp.Or(own.Cell, q.Cell), q.ID
 		}
 	}
-	p := m.over(m.resource(s, id, path, tags), own, s.File, id, "its tags or its path")
+	p := own
+	if len(m.rules) > 0 {
+		p = m.over(m.resource(s, id, path, tags), own, s.File, id, "its tags or its path")
+	}
 	p.Service = cmp.Or(p.Service, stack.Service)
 	p.Cell = cmp.Or(p.Cell, stack.Cell)
 	p.ID = cmp.Or(p.ID, stack.ID)
@@ -180,12 +186,15 @@ func tagsOf(r *template.Resource, sc template.Scope, more map[string]bool) map[s
 	if !ok {
 		return nil
 	}
-	tags := map[string]string{}
+	var tags map[string]string
 	set := func(key string, value template.Node) {
 		if !strings.HasPrefix(key, "cellwall:") && !more[key] {
 			return
 		}
 		if v, ok := oneText(sc, value); ok {
+			if tags == nil {
+				tags = map[string]string{}
+			}
 			tags[key] = v
 		}
 	}
@@ -194,8 +203,10 @@ func tagsOf(r *template.Resource, sc template.Scope, more map[string]bool) map[s
 			set(n.Key(i), n.At(i))
 			continue
 		}
-		value, _ := n.At(i).Get("Value")
-		set(n.At(i).GetString("Key"), value)
+		tag := n.At(i)
+		if key := tag.GetString("Key"); key != "" {
+			set(key, tag.Below("Value"))
+		}
 	}
 	return tags
 }

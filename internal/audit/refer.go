@@ -12,8 +12,11 @@ import (
 func (b *builder) referStack(i int) {
 	s := &b.stacks[i]
 	t := &s.Template
+	v := referrer{builder: b, stack: i}
+	properties, metadata := v.property, v.metadata // made once for all resources
 	for j := range t.Resources {
-		b.referResource(i, &t.Resources[j])
+		v.resource = &t.Resources[j]
+		b.referResource(&v, properties, metadata)
 	}
 	for j := range t.Parameters {
 		b.referParameter(i, &t.Parameters[j])
@@ -32,33 +35,51 @@ func (b *builder) referStack(i int) {
 	}
 }
 
-func (b *builder) referResource(i int, r *template.Resource) {
-	s := &b.stacks[i]
-	from := b.resources[i][r.ID]
-	child, nests := b.nested[i][r.ID]
-	template.Uses(r.Properties, func(u template.Use) {
-		switch {
-		case len(u.Path) == 0 || u.Path[0] == "Tags":
-			return // a tag makes nothing depend on anything
-		case r.Type == typeNested && u.Path[0] == "TemplateURL" && u.Kind == template.UseText:
-			return // where CloudFormation reads the template from, once
-		case nests && u.Path[0] == "Parameters":
-			if len(u.Path) > 1 {
-				if p, ok := b.params[child][u.Path[1]]; ok {
-					b.use(i, p, u, nil)
-				}
+// referrer makes the edges of one resource after another of a stack.
+type referrer struct {
+	*builder
+	stack    int
+	resource *template.Resource
+	from     int32
+	child    int // the stack nested there
+	nests    bool
+}
+
+// property makes the edges of one reference in Properties.
+func (v *referrer) property(u template.Use) {
+	switch {
+	case len(u.Path) == 0 || u.Path[0] == "Tags":
+		return // a tag makes nothing depend on anything
+	case v.resource.Type == typeNested && u.Path[0] == "TemplateURL" && u.Kind == template.UseText:
+		return // where CloudFormation reads the template from, once
+	case v.nests && u.Path[0] == "Parameters":
+		if len(u.Path) > 1 {
+			if p, ok := v.params[v.child][u.Path[1]]; ok {
+				v.use(v.stack, p, u, nil)
 			}
-			return
 		}
-		b.use(i, from, u, nil)
-	})
+		return
+	}
+	v.use(v.stack, v.from, u, nil)
+}
+
+// metadata makes the edges of one reference in Metadata.
+func (v *referrer) metadata(u template.Use) {
+	if len(u.Path) > 0 && !toolsOwn(u.Path[0]) {
+		v.use(v.stack, v.from, u, []string{"Metadata"})
+	}
+}
+
+func (b *builder) referResource(v *referrer, properties, metadata func(template.Use)) {
+	i, r := v.stack, v.resource
+	s := &b.stacks[i]
+	v.from = b.resources[i][r.ID]
+	v.child, v.nests = b.nested[i][r.ID]
+	from, nests := v.from, v.nests
+	b.walker.Uses(r.Properties, properties)
 	b.referValue(i, from, r.CreationPolicy, []string{"CreationPolicy"})
 	b.referValue(i, from, r.UpdatePolicy, []string{"UpdatePolicy"})
-	template.Uses(r.Metadata, func(u template.Use) {
-		if len(u.Path) > 0 && !toolsOwn(u.Path[0]) {
-			b.use(i, from, u, []string{"Metadata"})
-		}
-	})
+	b.walker.Uses(r.Metadata, metadata)
 	if (r.Type == typeNested || r.Type == "AWS::Serverless::Application") && !nests {
 		b.review(reviewKey{&ruleUnread, s.File, r.ID, "the template of this nested stack was not found"})
 	}
@@ -102,7 +123,7 @@ func (b *builder) referParameter(i int, p *template.Parameter) {
 
 func (b *builder) referValue(i int, from int32, n template.Node, base []string) {
 	if n.Kind() != template.Null { // most of what a resource may have it has not
-		template.Uses(n, func(u template.Use) { b.use(i, from, u, base) })
+		b.walker.Uses(n, func(u template.Use) { b.use(i, from, u, base) })
 	}
 }
 

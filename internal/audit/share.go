@@ -49,6 +49,24 @@ func (s *sharers) covers(i, j int32) bool {
 	return true
 }
 
+// shares finds who depends on what, for each bond over the edges of it and of stronger ones.
+func (g *graph) shares() (by [observed + 1]*sharers) {
+	var has [observed + 1]bool
+	for _, es := range g.out {
+		for i := range es {
+			has[es[i].bond] = true
+		}
+	}
+	for b := range by {
+		if b > 0 && !has[b] {
+			by[b] = by[b-1] // no edge makes a difference
+			continue
+		}
+		by[b] = g.share(bond(b))
+	}
+	return by
+}
+
 // share finds who depends on what, over edges of that bond or a stronger one.
 func (g *graph) share(most bond) *sharers {
 	comp, count := g.components(most)

@@ -21,7 +21,7 @@ func (b *builder) refer(from, to int32, h how, path []string) {
 	if from == to {
 		return
 	}
-	at := strings.Join(path, ".")
+	at := b.dotted(path)
 	n := &b.nodes[from]
 	t := tieReference
 	if n.kind == resourceNode {
@@ -35,6 +35,23 @@ func (b *builder) refer(from, to int32, h how, path []string) {
 	default:
 		b.pending = append(b.pending, tied{from, to, h, at, t})
 	}
+}
+
+// dotted is a path as one string. Resources of one type have the same paths, of which each is kept once.
+func (b *builder) dotted(path []string) string {
+	b.path = b.path[:0]
+	for i, key := range path {
+		if i > 0 {
+			b.path = append(b.path, '.')
+		}
+		b.path = append(b.path, key...)
+	}
+	at, ok := b.paths[string(b.path)]
+	if !ok {
+		at = string(b.path)
+		b.paths[at] = at
+	}
+	return at
 }
 
 // tieUp gives attachments and grants their direction. See the package comment, "Fate".

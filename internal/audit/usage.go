@@ -56,12 +56,24 @@ type counter struct {
 	usages []usage
 	// registers are who registers targets, by target group; see registrants.
 	registers map[int32][]int32
+	// wide are the limits of which an account has one over all regions, as far as inPlace was asked.
+	wide map[string]bool
+	// enough is what far asked for last: rules go limit by limit, and stack by stack.
+	enough enough
 	// paces are rates that settings say, by service and function; see pacesOf.
 	paces map[string]map[int32]int
 }
 
+// enough is the number of a limit, in hundredths, from which on it is worth a warning.
+type enough struct {
+	limit string
+	env   env
+	known bool
+	most  float64
+}
+
 func newCounter(g *graph, opt Options) *counter {
-	c := &counter{graph: g, opt: opt, types: map[string][]int32{}}
+	c := &counter{graph: g, opt: opt, types: map[string][]int32{}, wide: map[string]bool{}}
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		if n.kind != resourceNode {
@@ -121,11 +133,7 @@ func (c *counter) prop(i int32, keys ...string) propValue {
 	if n.res == nil {
 		return propValue{}
 	}
-	at := n.res.Properties
-	for _, k := range keys {
-		at, _ = at.Get(k)
-	}
-	return propValue{at, &c.scopes[n.stack]}
+	return propValue{n.res.Properties.Below(keys...), &c.scopes[n.stack]}
 }
 
 // bound is a limit as it holds in an account.
@@ -324,8 +332,11 @@ func (c *counter) far(limit string, e env, n span) bool {
 	if c.opt.Live != nil {
 		return false
 	}
-	b, ok := c.bound(limit, e)
-	return !ok || float64(n.most)*100 < b.max*warnPercent
+	if m := &c.enough; m.limit != limit || m.env != e {
+		b, ok := c.bound(limit, e)
+		*m = enough{limit, e, ok, b.max * warnPercent}
+	}
+	return !c.enough.known || float64(n.most)*100 < c.enough.most
 }
 
 // limitFindings judge every counting rule.

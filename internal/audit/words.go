@@ -61,9 +61,9 @@ func saysType(keys []string, typ string) bool {
 }
 
 // keysOf are the keys that say what the string at path is: the last two of the path, and for
-// {Name: …, Value: …} the name beside it.
+// {Name: …, Value: …} the name beside it. The next call writes over them.
 func (b *builder) keysOf(from int32, path []string) []string {
-	var keys []string
+	keys := b.keys[:0]
 	for i := len(path) - 1; i >= 0 && len(keys) < 2; i-- {
 		if strings.Trim(path[i], "0123456789") != "" { // no index into a list
 			keys = append(keys, path[i])

@@ -144,20 +144,29 @@ func (s Scope) Value(p Parameter) (string, bool) {
 }
 
 func (s Scope) ref(name string) []Text {
+	p := s.refPart(name)
+	if p == (Part{}) {
+		return []Text{nil}
+	}
+	return []Text{{p}}
+}
+
+// refPart is what a reference stands for: a literal, or a hole of that name.
+func (s *Scope) refPart(name string) Part {
 	if v, ok := s.Pseudo[name]; ok {
-		return literal(v)
+		return Part{Literal: v}
 	}
 	if name == "AWS::NoValue" {
-		return literal("")
+		return Part{}
 	}
 	if s.Template != nil {
 		if p, ok := s.Template.Parameter(name); ok && !p.IsSSM() {
 			if v, ok := s.Value(p); ok {
-				return literal(v)
+				return Part{Literal: v}
 			}
 		}
 	}
-	return hole(name)
+	return Part{Hole: name}
 }
 
 func (s *evaluation) sub(arg Node) []Text {
@@ -165,26 +174,30 @@ func (s *evaluation) sub(arg Node) []Text {
 	if !ok {
 		return hole("Fn::Sub")
 	}
-	known := map[string][]Text{} // each variable is evaluated once, however often it stands in the string
-	out := []Text{nil}
-	for _, part := range ParseSub(str) {
-		next := literal(part.Literal)
-		if part.Var != "" {
-			var seen bool
-			if next, seen = known[part.Var]; !seen {
-				if v, own := vars.Get(part.Var); own {
-					next = s.eval(v)
-				} else if strings.Contains(part.Var, ".") {
-					next = hole(part.Var)
-				} else {
-					next = s.ref(part.Var)
+	var known map[string][]Text // each variable of its own is evaluated once, however often it stands in the string
+	var j joiner
+	for part := range subParts(str) {
+		v, own := vars.Get(part.Var)
+		switch {
+		case part.Var == "":
+			j.part(Part{Literal: part.Literal})
+		case own:
+			ts, seen := known[part.Var]
+			if !seen {
+				ts = s.eval(v)
+				if known == nil {
+					known = map[string][]Text{}
 				}
-				known[part.Var] = next
+				known[part.Var] = ts
 			}
+			j.add(ts)
+		case strings.Contains(part.Var, "."):
+			j.part(Part{Hole: part.Var})
+		default:
+			j.part(s.refPart(part.Var))
 		}
-		out = extended(out, next)
 	}
-	return out
+	return j.texts()
 }
 
 func (s *evaluation) join(arg Node) []Text {
@@ -196,14 +209,19 @@ func (s *evaluation) join(arg Node) []Text {
 	if !ok || !isList {
 		return hole("Fn::Join")
 	}
-	out := []Text{nil}
+	var j joiner
 	for i, item := range items {
 		if i > 0 {
-			out = extended(out, literal(sep))
+			j.part(Part{Literal: sep})
 		}
-		out = extended(out, s.eval(item))
+		if t, ok := item.Scalar(); ok && s.left > 0 { // as eval does, without a text of its own
+			s.left--
+			j.part(Part{Literal: t})
+			continue
+		}
+		j.add(s.eval(item))
 	}
-	return out
+	return j.texts()
 }
 
 // list is the elements of a list expression: a literal list, a comma-separated parameter, or
@@ -270,19 +288,6 @@ func (s *evaluation) findInMap(arg Node) (string, bool) {
 	return n.Scalar()
 }
 
-// extended is the product of a and b. It may take the memory of a, which its caller made: most expressions stand for one
-// text, which so grows in place.
-func extended(a, b []Text) []Text {
-	if len(a) != 1 || len(b) != 1 {
-		return product(a, b)
-	}
-	if len(a[0]) == 0 {
-		a[0] = make(Text, 0, 4)
-	}
-	a[0] = appended(a[0], b[0])
-	return a
-}
-
 // product joins each text of a with each of b, within the bounds.
 func product(a, b []Text) []Text {
 	out := make([]Text, 0, len(a)*len(b))
@@ -305,10 +310,7 @@ func capped(ts []Text) []Text {
 // tooLong stands for a text beyond the bounds, whatever is joined to it.
 var tooLong = Text{{Hole: cutText}}
 
-func concat(x, y Text) Text { return appended(append(make(Text, 0, len(x)+len(y)), x...), y) }
-
-// appended is concat in the memory of x.
-func appended(x, y Text) Text {
+func concat(x, y Text) Text {
 	if len(x) > 0 && x[0] == tooLong[0] {
 		return x
 	}
@@ -322,12 +324,13 @@ func appended(x, y Text) Text {
 	if size > MaxText || len(x)+len(y) > maxParts {
 		return tooLong
 	}
+	out := append(make(Text, 0, len(x)+len(y)), x...)
 	for _, p := range y {
-		if n := len(x); n > 0 && x[n-1].Hole == "" && p.Hole == "" {
-			x[n-1].Literal += p.Literal
+		if n := len(out); n > 0 && out[n-1].Hole == "" && p.Hole == "" {
+			out[n-1].Literal += p.Literal
 			continue
 		}
-		x = append(x, p)
+		out = append(out, p)
 	}
-	return x
+	return out
 }

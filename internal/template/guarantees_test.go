@@ -235,3 +235,30 @@ func TestBoundedWork(t *testing.T) {
 		t.Error("an unknown parameter counts as cut")
 	}
 }
+
+// Texts that are joined piece by piece are what the product of all pieces is.
+func TestJoinIsProduct(t *testing.T) {
+	part := rapid.OneOf(
+		rapid.Map(rapid.SampledFrom([]string{"", "a", "bc", strings.Repeat("x", MaxText/3)}), func(s string) Part { return Part{Literal: s} }),
+		rapid.Map(rapid.SampledFrom([]string{"A", "B.Arn"}), func(s string) Part { return Part{Hole: s} }))
+	text := rapid.Map(rapid.SliceOfN(part, 0, 3), func(ps []Part) Text {
+		var out Text
+		for _, p := range ps {
+			if p != (Part{}) {
+				out = concat(out, Text{p})
+			}
+		}
+		return out
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		var j joiner
+		want := []Text{nil}
+		for _, ts := range rapid.SliceOfN(rapid.SliceOfN(text, 1, 3), 0, 6).Draw(t, "texts") {
+			want = product(want, ts)
+			j.add(ts)
+		}
+		if diff := cmp.Diff(fmt.Sprint(want), fmt.Sprint(j.texts())); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}

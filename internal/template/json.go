@@ -20,7 +20,7 @@ func (e *SyntaxError) Unwrap() error { return e.Err }
 // DecodeJSON decodes one JSON value. Every error is a *SyntaxError.
 func DecodeJSON(data []byte) (Node, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // the byte-order mark that some editors write
-	d := jsonDecoder{data: data, dec: json.NewDecoder(bytes.NewReader(data))}
+	d := jsonDecoder{data: data, dec: json.NewDecoder(bytes.NewReader(data)), seen: map[string]string{}}
 	d.dec.UseNumber()
 	tok, err := d.dec.Token()
 	if err != nil {
@@ -41,6 +41,27 @@ func DecodeJSON(data []byte) (Node, error) {
 type jsonDecoder struct {
 	data []byte
 	dec  *json.Decoder
+	seen map[string]string
+}
+
+// What once keeps: the keys, types and the like of which a template is made, and not its scripts.
+const (
+	onceLength = 40
+	onceCount  = 4096
+)
+
+// once is s in the memory of an equal string that came before: templates say few words over and over.
+func (d *jsonDecoder) once(s string) string {
+	if len(s) > onceLength {
+		return s
+	}
+	if first, ok := d.seen[s]; ok {
+		return first
+	}
+	if len(d.seen) < onceCount {
+		d.seen[s] = s
+	}
+	return s
 }
 
 func (d *jsonDecoder) fault(err error) error {
@@ -75,7 +96,7 @@ func (d *jsonDecoder) value(tok json.Token, depth int) (Node, error) {
 	case json.Number:
 		return NewNumber(t.String()), nil
 	case string:
-		return NewString(t), nil
+		return NewString(d.once(t)), nil
 	case json.Delim:
 		if t == '[' {
 			return d.list(depth)
@@ -121,7 +142,7 @@ func (d *jsonDecoder) object(depth int) (Node, error) {
 		if err != nil {
 			return Node{}, err
 		}
-		if err := b.Add(key, n); err != nil {
+		if err := b.Add(d.once(key), n); err != nil {
 			return Node{}, d.fault(fmt.Errorf("%q: %w", key, err))
 		}
 	}

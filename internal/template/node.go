@@ -3,6 +3,7 @@ package template
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -90,6 +91,18 @@ func (n Node) Get(key string) (Node, bool) {
 		}
 	}
 	return Node{}, false
+}
+
+// Below is the value that keys lead to, one inside of the other, and null when one is not there.
+func (n *Node) Below(keys ...string) Node {
+	for _, key := range keys {
+		i := slices.Index(n.keys, key)
+		if i < 0 {
+			return Node{}
+		}
+		n = &n.items[i]
+	}
+	return *n
 }
 
 // GetString is the string under a key, or "".

@@ -1,6 +1,9 @@
 package template
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // SubPart is one piece of the string of an Fn::Sub: literal text, or a variable when Var is not "".
 type SubPart struct {
@@ -11,41 +14,45 @@ type SubPart struct {
 // ParseSub splits the string of an Fn::Sub. "${!x}" is the literal "${x}"; a "${" that is never closed
 // is literal text, as CloudFormation has it.
 func ParseSub(s string) []SubPart {
-	if s == "" {
-		return nil
+	var parts []SubPart
+	for p := range subParts(s) {
+		if n := len(parts); n > 0 && parts[n-1].Var == "" && p.Var == "" {
+			parts[n-1].Literal += p.Literal
+			continue
+		}
+		parts = append(parts, p)
 	}
-	parts := make([]SubPart, 0, 2*strings.Count(s, "${")+1)
-	literal := func(t string) {
-		if t == "" {
-			return
-		}
-		if n := len(parts); n > 0 && parts[n-1].Var == "" {
-			parts[n-1].Literal += t
-			return
-		}
-		parts = append(parts, SubPart{Literal: t})
-	}
-	for {
-		i := strings.Index(s, "${")
-		if i < 0 {
-			literal(s)
-			return parts
-		}
-		end := strings.IndexByte(s[i:], '}')
-		if end < 0 {
-			literal(s)
-			return parts
-		}
-		literal(s[:i])
-		name := s[i+2 : i+end]
-		s = s[i+end+1:]
-		switch {
-		case strings.HasPrefix(name, "!"):
-			literal("${" + name[1:] + "}")
-		case strings.TrimSpace(name) == "":
-			literal("${" + name + "}")
-		default:
-			parts = append(parts, SubPart{Var: strings.TrimSpace(name)})
+	return parts
+}
+
+// subParts are the pieces of ParseSub, of which neighbours may both be literal.
+func subParts(s string) iter.Seq[SubPart] {
+	return func(yield func(SubPart) bool) {
+		for s != "" {
+			i := strings.Index(s, "${")
+			end := -1
+			if i >= 0 {
+				end = strings.IndexByte(s[i:], '}')
+			}
+			if end < 0 {
+				yield(SubPart{Literal: s})
+				return
+			}
+			if i > 0 && !yield(SubPart{Literal: s[:i]}) {
+				return
+			}
+			name, whole := s[i+2:i+end], s[i:i+end+1]
+			s = s[i+end+1:]
+			p := SubPart{Var: strings.TrimSpace(name)}
+			switch {
+			case strings.HasPrefix(name, "!"):
+				p = SubPart{Literal: "${" + name[1:] + "}"}
+			case p.Var == "":
+				p = SubPart{Literal: whole}
+			}
+			if !yield(p) {
+				return
+			}
 		}
 	}
 }

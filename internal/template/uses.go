@@ -30,11 +30,23 @@ type Use struct {
 }
 
 // Uses visits every reference of a value, depth first in the order of the file.
-func Uses(n Node, visit func(Use)) {
+func Uses(n Node, visit func(Use)) { new(Walker).Uses(n, visit) }
+
+// Walker visits references as Uses does, and keeps its memory for the next value. A visit must not use the walker.
+type Walker struct {
+	visit func(Use)
+	path  []string
+}
+
+// Uses visits every reference of a value, depth first in the order of the file.
+func (w *Walker) Uses(n Node, visit func(Use)) {
 	if n.kind == Null {
 		return
 	}
-	w := walker{visit: visit, path: make([]string, 0, 8)}
+	if w.path == nil {
+		w.path = make([]string, 0, 8)
+	}
+	w.visit, w.path = visit, w.path[:0]
 	w.walk(n, false)
 }
 
@@ -50,26 +62,21 @@ func (n *Node) strings(visit func(string)) {
 	}
 }
 
-type walker struct {
-	visit func(Use)
-	path  []string
-}
-
-func (w *walker) emit(k UseKind, name, attr string, n Node) {
+func (w *Walker) emit(k UseKind, name, attr string, n Node) {
 	w.visit(Use{k, name, attr, n, w.path})
 }
 
 // walk visits n. Inside a text its strings are part of that text and not texts of their own.
-func (w *walker) walk(n Node, inText bool) {
+func (w *Walker) walk(n Node, inText bool) {
 	switch n.kind {
 	case String:
 		if !inText {
 			w.emit(UseText, "", "", n)
 		}
 	case List:
-		for i, item := range n.items {
+		for i := range n.items {
 			w.path = append(w.path, strconv.Itoa(i))
-			w.walk(item, inText)
+			w.walk(n.items[i], inText)
 			w.path = w.path[:len(w.path)-1]
 		}
 	case Map:
@@ -77,9 +84,9 @@ func (w *walker) walk(n Node, inText bool) {
 			w.function(fn, arg, n, inText)
 			return
 		}
-		for i, item := range n.items {
+		for i := range n.items {
 			w.path = append(w.path, n.keys[i])
-			w.walk(item, inText)
+			w.walk(n.items[i], inText)
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
@@ -98,7 +105,7 @@ func intrinsic(n Node) (fn string, arg Node, ok bool) {
 	return "", Node{}, false
 }
 
-func (w *walker) function(fn string, arg, whole Node, inText bool) {
+func (w *Walker) function(fn string, arg, whole Node, inText bool) {
 	text := func() {
 		if !inText {
 			w.emit(UseText, "", "", whole)
@@ -160,8 +167,8 @@ func (w *walker) function(fn string, arg, whole Node, inText bool) {
 }
 
 // sub visits the variables of an Fn::Sub that its own map does not define, and the map's values.
-func (w *walker) sub(s string, vars Node) {
-	for _, part := range ParseSub(s) {
+func (w *Walker) sub(s string, vars Node) {
+	for part := range subParts(s) {
 		if part.Var == "" {
 			continue
 		}
