@@ -104,7 +104,7 @@ func (l *local) printStatus(s statusReport) error {
 			fmt.Fprintf(w, "quarantine: tenant %q is held until %s\n", t.Tenant, t.Until.Local().Format(time.TimeOnly))
 		}
 	}
-	fmt.Fprintln(w, "\nprocess\tstate\tpid\tstarts\taddress\tasked\tfailed\tnote")
+	fmt.Fprintln(w, "\nprocess\tstate\tpid\tstarts\taddress\tversion\tasked\tfailed\tnote")
 	for _, p := range s.Processes {
 		asked, failed := "", ""
 		if s.Counters != nil {
@@ -113,6 +113,9 @@ func (l *local) printStatus(s statusReport) error {
 			}
 		}
 		note := p.LastError
+		if p.Deployment != "" {
+			note = "deployment failed: " + p.Deployment
+		}
 		if p.Fault != nil {
 			note = "fails by " + p.Fault.String()
 		}
@@ -122,10 +125,15 @@ func (l *local) printStatus(s statusReport) error {
 		if p.HeldUntil != nil {
 			note = "broken until " + p.HeldUntil.Local().Format(time.TimeOnly)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", p.Name, p.State, p.PID, p.Starts, p.Address, asked, failed, note)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.State, p.PID, p.Starts, p.Address, shortVersion(p.Version), asked, failed, note)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil
+}
+
+// shortVersion is as much of a worker's digest as tells it from others.
+func shortVersion(digest string) string {
+	return digest[:min(len(digest), len("sha256:")+12)]
 }

@@ -73,6 +73,11 @@ fleet lacks a shard that a topology of the cell there names.`,
 				fmt.Fprintf(l.err, "cell %s places its tenants by topology %d, and the fleet says otherwise: cellwall topology diff %s tells who would move, topology publish and migrate move them\n",
 					admitted.Cell, admitted.Topology, admitted.Cell)
 			}
+			if n, err := d.Deployed(layout); err != nil {
+				return stateError(err)
+			} else if n > 0 {
+				fmt.Fprintf(l.err, "%s run the version of the worker that was deployed to them last, and not %s: cellwall local status shows which\n", count(n, "shard"), worker)
+			}
 			return l.printUp(r, layout, admitted.Tenants, tenants.tenants[0], asJSON)
 		},
 	}

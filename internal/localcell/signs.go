@@ -18,10 +18,11 @@ const (
 )
 
 const (
-	signWindow   = 5 * time.Second  // that availability looks back
-	minAttempts  = 20               // at a shard in it, below which it says nothing
-	minFailures  = 5                // of them, below which it does not ring
-	failingShare = 0.05             // of them, from which on it does
+	// Availability looks back as long, to the shard's last deployment at most, and rings with so many failures that are
+	// such a share of the attempts. Of attempts there need not be many: the router asks others than a shard that fails.
+	signWindow   = 30 * time.Second
+	minFailures  = 5
+	failingShare = 0.05
 	sickAfter    = 3 * time.Second  // a worker that is not healthy for as long rings
 	holdAlarm    = 10 * time.Second // an alarm fires for as long after its last cause
 	deafAfter    = 5 * time.Second  // a router that does not tell its counters for as long is missing data
@@ -125,7 +126,8 @@ func (s *signs) see(now time.Time, cell string, g glance) {
 		tried := n.Attempts - n.NotSent - (before.Attempts - before.NotSent)
 		failing := n.Failures - n.NotSent - (before.Failures - before.NotSent)
 		if g.shards[shard].planned {
-			tried, failing = 0, 0
+			delete(c.attempts, shard) // of the version before
+			continue
 		}
 		c.attempt(now, shard, tried, failing)
 	}
@@ -158,7 +160,7 @@ func (c *cellSigns) attempt(now time.Time, shard string, tried, failing int64) {
 		sum.tried += a.tried
 		sum.failing += a.failing
 	}
-	if failing > 0 && sum.tried >= minAttempts && sum.failing >= minFailures && float64(sum.failing) >= failingShare*float64(sum.tried) {
+	if failing > 0 && sum.failing >= minFailures && float64(sum.failing) >= failingShare*float64(sum.tried) {
 		c.cause(AlarmAvailability, now)
 	}
 }

@@ -60,19 +60,25 @@ func TestAvailabilityRings(t *testing.T) {
 	availability := []string{AlarmAvailability}
 	w := newWatched(t)
 	w.glance(1, "a", 100, 4, 0, nil)
-	w.want(1, lookRequest{Cell: "a", Since: moment(0), From: moment(0)}, 0, nil, nil, nil, nil) // too few
+	w.want(1, lookRequest{Cell: "a", Since: moment(0), From: moment(0)}, 0, nil, nil, nil, nil) // four are too few
 	w.glance(2, "a", 100, 0, 90, nil)
 	w.glance(3, "a", 1, 1, 0, nil)
 	w.want(3, lookRequest{Cell: "a", Since: moment(1), From: moment(0)}, 101, nil, nil, nil, nil) // 5 of 111
 	w.glance(3.5, "a", 50, 50, 0, func(s *shardGlance) { s.planned = true })
 	w.want(3.5, lookRequest{Cell: "a", From: moment(0)}, 0, nil, nil, nil, nil)
+	w.glance(3.8, "a", 4, 4, 0, nil)
+	w.want(3.8, lookRequest{Cell: "a", From: moment(0)}, 0, nil, nil, nil, nil)
 	w.glance(4, "a", 9, 1, 0, nil)
-	w.want(4, lookRequest{Cell: "a", From: moment(0)}, 0, availability, availability, nil, nil) // 6 of 120
-	w.glance(5, "a", 1000, 0, 0, nil)
+	w.want(4, lookRequest{Cell: "a", From: moment(0)}, 0, availability, availability, nil, nil) // 5 of 13
+	w.glance(5, "a", 1000, 1, 0, nil)
 	w.want(5, lookRequest{Cell: "a", From: moment(4)}, 0, availability, availability, nil, nil)
 	w.want(5, lookRequest{Cell: "a", From: moment(4.5)}, 0, availability, nil, nil, nil) // it had its cause before
-	w.glance(14, "a", 10, 10, 0, nil)
-	w.want(14, lookRequest{Cell: "a", From: moment(0)}, 0, nil, availability, nil, nil) // it came and went; ten attempts say nothing
+	w.glance(14, "a", 10, 0, 0, nil)
+	w.want(14, lookRequest{Cell: "a", From: moment(0)}, 0, nil, availability, nil, nil) // it came and went
+	w.glance(33, "a", 4, 4, 0, nil)
+	w.want(33, lookRequest{Cell: "a", From: moment(5)}, 0, nil, nil, nil, nil) // 5 of 1014
+	w.glance(40, "a", 1, 1, 0, nil)
+	w.want(40, lookRequest{Cell: "a", From: moment(5)}, 0, availability, availability, nil, nil) // 5 of 15
 }
 
 // TestRestartsRing at once, and health after a while, but for a shard that is deployed to.
