@@ -19,6 +19,11 @@
 // supervisor holds the sockets; a worker's address refuses connections while the worker is down, which is what
 // tells the router that a request was not sent.
 //
+// A worker's file is copied into the state directory by its digest, and run from there. A deployment brings shards to
+// another digest one after the other: written down first, then the worker ends what it has begun, and the new one has to
+// get healthy. So what runs after a restart, of a worker or of all, is what is written down. The supervisor watches all
+// along how its cells fare, and tells a rollout's gate: see signs, and package rolling.
+//
 // Faults on purpose are real: signals to processes, or a gate, a process that stands where the router expects
 // the worker and is slow, answers errors or throttles, and that is down when its worker is.
 //

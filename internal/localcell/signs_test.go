@@ -10,7 +10,9 @@ import (
 
 var begun = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-func moment(seconds float64) time.Time { return begun.Add(time.Duration(seconds * float64(time.Second))) }
+func moment(seconds float64) time.Time {
+	return begun.Add(time.Duration(seconds * float64(time.Second)))
+}
 
 // watched is a memory of three cells of which one shard each is seen.
 type watched struct {
