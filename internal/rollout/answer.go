@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -9,13 +10,15 @@ import (
 // Restore are awaited whatever became of the rollout meanwhile.
 func (n *next) answer(c *Cell) error {
 	stage := c.Stages[c.Stage].Name
-	late := fmt.Errorf("%w: %s of cell %s, stage %q, while that is %s in %q and the rollout %s", ErrUnexpected, n.e.Kind, c.Name, n.e.Stage, c.Step, stage, n.Status)
+	late := func() error {
+		return fmt.Errorf("%w: %s of cell %s, stage %q, while that is %s in %q and the rollout %s", ErrUnexpected, n.e.Kind, c.Name, n.e.Stage, c.Step, stage, n.Status)
+	}
 	if n.e.Kind != Looked && n.e.Stage != stage {
-		return late
+		return late()
 	}
 	forward := n.Status == IsRunning || n.Status == IsPaused
 	switch {
-	case n.e.Kind == Looked && forward && c.Step == Looking:
+	case n.e.Kind == Looked && forward && (c.Step == Looking || c.Step == Seen):
 		return n.baseline(c)
 	case n.e.Kind == Looked && forward && c.watched():
 		return n.watch(c)
@@ -25,26 +28,51 @@ func (n *next) answer(c *Cell) error {
 		return n.settle(c)
 	case n.e.Kind == Read && n.Status == IsRollingBack && (c.Step == UndoReading || c.Step == UndoSettling):
 		return n.undoRead(c)
-	case n.e.Kind == Prepared && c.Step == Preparing && n.e.Untouched:
-		n.step(c, Reading)
+	case n.e.Untouched && (n.e.Kind == Prepared && c.Step == Preparing || n.e.Kind == Executed && c.Step == Executing):
+		n.notBegun(c)
 	case n.e.Kind == Prepared && c.Step == Preparing && n.e.Error != "":
 		n.fail(c, "could not be prepared: "+n.e.Error)
 	case n.e.Kind == Prepared && c.Step == Preparing:
 		n.step(c, Ready)
 	case n.e.Kind == Executed && c.Step == Executing && n.Status == IsRollingBack:
 		n.undo(c)
-	case n.e.Kind == Executed && c.Step == Executing && n.e.Untouched:
-		n.step(c, Reading)
 	case n.e.Kind == Executed && c.Step == Executing:
+		c.Why = n.e.Error
 		n.step(c, Settling)
 	case n.e.Kind == Restored && c.Step == Restoring && n.e.Untouched:
 		n.step(c, UndoReading)
 	case n.e.Kind == Restored && c.Step == Restoring:
+		c.Why = n.e.Error
 		n.step(c, UndoSettling)
 	default:
-		return late
+		return late()
 	}
 	return nil
+}
+
+// notBegun takes back what was told and was not performed. A stage that this rollout never changed is as it was; one that an
+// earlier holder was told to change may not be. What fires in a cell that is as it was is looked at anew.
+func (n *next) notBegun(c *Cell) {
+	if c.First {
+		c.Stages[c.Stage].Touched = false
+	}
+	c.First = false
+	n.step(c, Reading)
+	if !c.touched() {
+		c.Changed, c.From = time.Time{}, time.Time{}
+		n.step(c, Looking)
+	}
+	if n.Status == IsRollingBack {
+		n.undo(c)
+	}
+}
+
+// said is what the command before this read said, for a reason that is given to people.
+func (c *Cell) said() string {
+	if c.Why == "" {
+		return ""
+	}
+	return " (it was said: " + c.Why + ")"
 }
 
 // fail halts for the stage of a cell. A cell that fails on a rollback's way is not asked for.
@@ -83,6 +111,8 @@ func (n *next) read(c *Cell) error {
 	case ours:
 		n.before(stage)
 		n.prove(c)
+	case n.Spec.Phase == Contract && !stage.Touched && status != Absent && (n.e.Digest == "" || slices.Contains(n.Spec.NeedOld, n.e.Digest)):
+		n.fail(c, fmt.Sprintf("it runs %q now, which needs the old form or is not known to do without", n.e.Digest))
 	default:
 		n.before(stage)
 		n.step(c, WasRead)
@@ -107,11 +137,11 @@ func (n *next) settle(c *Cell) error {
 	case status == Complete && n.e.Digest == n.Spec.Digest:
 		n.prove(c)
 	case status == Complete:
-		n.fail(c, fmt.Sprintf("it was skipped: its stacks are complete with digest %q instead of %q", n.e.Digest, n.Spec.Digest))
+		n.fail(c, fmt.Sprintf("it was skipped: its stacks are complete with digest %q instead of %q", n.e.Digest, n.Spec.Digest)+c.said())
 	case status == Stuck:
-		n.fail(c, wayOut)
+		n.fail(c, wayOut+c.said())
 	default:
-		n.fail(c, "the deployment failed: its stacks are "+string(status)+n.error())
+		n.fail(c, "the deployment failed: its stacks are "+string(status)+n.error()+c.said())
 	}
 	return nil
 }
@@ -128,7 +158,10 @@ func (n *next) error() string {
 
 func (n *next) prove(c *Cell) {
 	n.step(c, Proving)
-	c.Since = n.e.At
+	c.Since, c.First, c.Why = n.e.At, false, ""
+	if c.From.IsZero() { // it was ours before
+		c.From = n.e.At
+	}
 }
 
 // baked goes on from a bake that ended green.

@@ -32,7 +32,11 @@
 //	                                   └──────────────────────── the cell's next stage ────────────────────────┘
 //
 // A halt for a cell's stack leaves it failed. Nobody but Next moves a cell from looked, read or prepared, and only
-// while the rollout runs. On the way back, for the stages that were executed, the last first:
+// while the rollout runs. A looked cell is looked at until its turn comes, and goes back to looking when something fires
+// in it. One that was told to prepare or execute and may not begin any more, since the rollout was paused meanwhile, is
+// read anew; and looked at anew, if nothing of it was ever changed.
+//
+// On the way back, for the stages that were executed, the last first:
 //
 //	undo-reading ─▶ restoring ─▶ undo-settling ─▶ (the stage before) ─▶ undone, stays or stuck
 //
@@ -45,16 +49,20 @@
 // # The driver's part
 //
 // The driver journals a state before it performs its commands. It answers each Prepare, Execute and Restore exactly
-// once, with Error when it failed or was not begun. Look and Read are repeated for as long as they are due; an answer
-// that changes nothing need not be journalled. Immediately before Execute and Restore it checks that its lease is the
-// latest and that the command is still due. CloudFormation knows no fencing: between that check and CloudFormation's
-// acceptance another may take over, and a change set that was made for an older state is then executed. The taker's
-// read finds it, since digests are compared and never believed.
+// once, with Error when it failed, and with Untouched when it was not begun. Look and Read are repeated for as long as they
+// are due; an answer that changes nothing need not be journalled. A look is of the time at which it began, and one that was
+// begun for another Since or From is no answer. Immediately before the first change of Execute and Restore the driver
+// prolongs its lease, which proves that it is the latest, and asks May.
+//
+// CloudFormation knows no fencing. A driver that stands still for a whole lease between that check and CloudFormation's
+// acceptance executes a change set that was made for an older state, while another drives. A read after that finds it,
+// since digests are compared and never believed; a stage that was read before it, and is not read again, does not.
 //
 // # Guarantees
 //
-// Each is held by the test of the same name, over every order of answers, alarms, missing data, crashes, pauses,
-// resumes, rollbacks and aborts, for up to 5 cells in 3 waves.
+// Each is held by the test of the same name; 1 to 7 over every order of answers, alarms, missing data, crashes, pauses,
+// resumes, rollbacks and aborts, for 5 cells in 3 waves with one event of each sort, and with every event for fewer cells.
+// Four and five cells at once, and every event for up to three cells, are gone through by make soak.
 //
 //  1. NothingAfterRed: once a gate was red or a stack failed, nothing is prepared or executed.
 //  2. NoSkip: a cell is executed only after all cells of the waves before it are done and those of the batches
@@ -66,6 +74,7 @@
 //  5. Resumed: whoever takes over, at any moment, comes to the end with every cell done, if all goes well from there.
 //  6. Despite: an alarm that fired before the wave lets it begin only with a Despite of that alarm and a reason; one
 //     that fires for the first time afterwards halts, or pauses when cells that are not deployed have it too.
+//     Nothing begins then until it is quiet or excused; while the rollout is paused it is not to blame for it.
 //  7. NeverStuckSilently: a rollout that is not over has something due, waits for an answer, or says in Why who must act.
 //  8. ContractLast: a contract does not begin while a cell runs a version that needs the old form, or is unknown.
 //  9. Pure: equal arguments give equal results, arguments are not changed, and a state survives JSON as it is.

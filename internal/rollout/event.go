@@ -83,7 +83,7 @@ type Command struct {
 	Stage   string      `json:"stage,omitempty"`
 	Digest  string      `json:"digest,omitempty"`
 	Since   time.Time   `json:"since,omitzero"` // of Look: requests count from here; zero before the cell is changed
-	From    time.Time   `json:"from,omitzero"`  // of Look: alarms count from here, the first change of the cell
+	From    time.Time   `json:"from,omitzero"`  // of Look: alarms count from here; zero before the cell is changed
 }
 
 func (c Command) same(o Command) bool {

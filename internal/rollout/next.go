@@ -26,11 +26,14 @@ func Next(s State, e Event) (State, []Command, error) {
 	if n.changed {
 		n.Updated = e.At
 	}
-	before := Due(s)
 	var fresh []Command
-	for _, c := range Due(n.State) {
-		if !slices.ContainsFunc(before, c.same) && !s.told(c) {
-			fresh = append(fresh, c)
+	var was, is [2]Command
+	for i := range n.Cells {
+		before := s.due(was[:0], &s.Cells[i])
+		for _, c := range n.due(is[:0], &n.Cells[i]) {
+			if !slices.ContainsFunc(before, c.same) && !s.told(&s.Cells[i], c) {
+				fresh = append(fresh, c)
+			}
 		}
 	}
 	return n.State, fresh, nil
@@ -38,10 +41,8 @@ func Next(s State, e Event) (State, []Command, error) {
 
 // told says that the holder was given the command already and has not answered it: an abort takes it off what is due,
 // and a rollback after that asks for the same again.
-func (s State) told(o Command) bool {
-	return o.Fencing == s.Fencing && slices.ContainsFunc(s.Cells, func(c Cell) bool {
-		return c.Name == o.Cell && c.Stages[c.Stage].Name == o.Stage && o.Kind == Restore && c.Step == Restoring
-	})
+func (s *State) told(c *Cell, o Command) bool {
+	return o.Kind == Restore && c.Step == Restoring && o.Fencing == s.Fencing && o.Stage == c.Stages[c.Stage].Name
 }
 
 // next is a state on its way.
@@ -75,7 +76,7 @@ func (n *next) take() error {
 
 // wish does what somebody asked for.
 func (n *next) wish() error {
-	refused := fmt.Errorf("%w: %s, while it is %s", ErrUnexpected, n.e.Kind, n.Status)
+	refused := func() error { return fmt.Errorf("%w: %s, while it is %s", ErrUnexpected, n.e.Kind, n.Status) }
 	switch n.e.Kind {
 	case Taken:
 		n.Fencing, n.Holder = n.e.Fencing, n.e.By
@@ -83,7 +84,7 @@ func (n *next) wish() error {
 			// What the last holder was told may have been done or not: only a read can say.
 			switch c := &n.Cells[i]; c.Step {
 			case Preparing, Ready, Executing:
-				c.Step = Reading
+				c.Step, c.First = Reading, false
 			case Restoring:
 				c.Step = UndoReading
 			}
@@ -93,12 +94,13 @@ func (n *next) wish() error {
 		}
 	case Pause:
 		if n.Status != IsRunning {
-			return refused
+			return refused()
 		}
 		n.status(IsPaused, n.because("paused"))
 	case Resume:
-		if n.Status != IsPaused {
-			return refused
+		// One that runs takes what is excused, too: it may be about to pause for it.
+		if n.Status != IsPaused && (n.Status != IsRunning || len(n.e.Despite) == 0) {
+			return refused()
 		}
 		if err := checkDespite(n.e.Despite); err != nil {
 			return err
@@ -107,12 +109,12 @@ func (n *next) wish() error {
 		n.status(IsRunning, "")
 	case Abort:
 		if n.Status.Over() {
-			return refused
+			return refused()
 		}
 		n.status(IsAborted, n.because("aborted"))
 	case Rollback:
 		if n.Status == IsRolledBack || n.Status == IsRollingBack {
-			return refused
+			return refused()
 		}
 		n.status(IsRollingBack, n.because("rolled back"))
 		n.undoAll()
@@ -158,7 +160,7 @@ func (n *next) halt(why string) {
 
 // advance begins what may begin. All that changes a cell for the first time passes here, and only while the rollout runs.
 func (n *next) advance() {
-	if n.Status != IsRunning {
+	if n.Status != IsRunning || n.doubtful() {
 		return
 	}
 	wave := n.wave()
@@ -172,24 +174,28 @@ func (n *next) advance() {
 			n.step(c, Looking)
 		}
 	}
-	// Before the first change of a wave it is known what fires in all of it.
-	if !slices.ContainsFunc(cells, func(c *Cell) bool { return c.Step == Looking }) {
-		batch := slices.IndexFunc(cells, func(c *Cell) bool { return c.Step != Baking && c.Step != Done })
-		for _, c := range cells {
-			if c.Step == Seen && c.Batch == cells[batch].Batch {
-				n.step(c, Reading)
-			}
-		}
+	// Before anything of a wave changes it is known what fires in all of it.
+	if slices.ContainsFunc(cells, func(c *Cell) bool { return c.Step == Looking }) {
+		return
 	}
+	batch := slices.IndexFunc(cells, func(c *Cell) bool { return c.Step != Baking && c.Step != Done })
 	for _, c := range cells {
 		switch c.Step {
+		case Seen:
+			if c.Batch == cells[batch].Batch {
+				n.step(c, Reading)
+			}
 		case WasRead:
 			n.step(c, Preparing)
 		case Ready:
 			n.step(c, Executing)
+			c.First = !c.Stages[c.Stage].Touched
 			c.Stages[c.Stage].Touched = true
 			if c.Changed.IsZero() {
 				c.Changed = n.e.At
+			}
+			if c.From.IsZero() {
+				c.From = n.e.At
 			}
 		}
 	}

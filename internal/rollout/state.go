@@ -77,10 +77,12 @@ type Cell struct {
 	Step    Step      `json:"step"`
 	Stage   int       `json:"stage"`            // that Step speaks of, from 0
 	Stages  []Stage   `json:"stages"`           // as planned
+	First   bool      `json:"first,omitempty"`  // of the stage that is executing: it was never executed before
 	Changed time.Time `json:"changed,omitzero"` // first executed
-	Since   time.Time `json:"since,omitzero"`   // proving or baking
+	From    time.Time `json:"from,omitzero"`    // alarms count from here: its first change, or the end of what was not its fault
+	Since   time.Time `json:"since,omitzero"`   // proving or baking; zero until a whole look begins a bake that had a hole
 	Before  []string  `json:"before,omitempty"` // alarms for which this rollout is not to blame
-	Why     string    `json:"why,omitempty"`    // it is failed or stuck
+	Why     string    `json:"why,omitempty"`    // it is failed or stuck, or what its last command said
 }
 
 // Stage is a stage of a cell as it stands.
@@ -182,12 +184,12 @@ func (s State) clone() State {
 }
 
 // touched says that a stage of the cell was executed.
-func (c Cell) touched() bool {
+func (c *Cell) touched() bool {
 	return slices.ContainsFunc(c.Stages, func(s Stage) bool { return s.Touched })
 }
 
-// watched says that the gate of the cell is looked at: from its first change on, until the rollout ends.
-func (c Cell) watched() bool {
+// watched says that the gate of the cell is judged: from its first change on, until the rollout ends.
+func (c *Cell) watched() bool {
 	return c.touched() || c.Step == Proving || c.Step == Baking || c.Step == Done
 }
 
@@ -202,31 +204,38 @@ func May(s State, c Command) bool {
 
 // Due is all that the state waits for, in the order of its cells. It is empty before the first Taken.
 func Due(s State) []Command {
-	if s.Fencing == 0 {
-		return nil
+	due := make([]Command, 0, len(s.Cells)+1)
+	for i := range s.Cells {
+		due = s.due(due, &s.Cells[i])
 	}
-	var due []Command
+	return due
+}
+
+// due adds what is due of one cell: two commands at most.
+func (s *State) due(due []Command, c *Cell) []Command {
+	if s.Fencing == 0 {
+		return due
+	}
+	stage := &c.Stages[c.Stage]
+	told := Command{Fencing: s.Fencing, Cell: c.Name, Stage: stage.Name}
 	forward := s.Status == IsRunning || s.Status == IsPaused
-	for _, c := range s.Cells {
-		stage := c.Stages[c.Stage]
-		add := func(kind CommandKind, digest string) {
-			due = append(due, Command{Kind: kind, Fencing: s.Fencing, Cell: c.Name, Stage: stage.Name, Digest: digest})
-		}
-		switch {
-		case forward && c.Step == Preparing:
-			add(Prepare, s.Spec.Digest)
-		case forward && c.Step == Executing:
-			add(Execute, s.Spec.Digest)
-		case forward && (c.Step == Reading || c.Step == Settling),
-			s.Status == IsHalted && c.touched() && (c.Step == Reading || c.Step == Settling),
-			s.Status == IsRollingBack && (c.Step == UndoReading || c.Step == UndoSettling):
-			add(AskRead, "")
-		case s.Status == IsRollingBack && c.Step == Restoring:
-			add(Restore, stage.Previous)
-		}
-		if forward && (c.Step == Looking || c.watched()) {
-			due = append(due, Command{Kind: Look, Fencing: s.Fencing, Cell: c.Name, Since: c.Since, From: c.Changed})
-		}
+	switch {
+	case forward && c.Step == Preparing:
+		told.Kind, told.Digest = Prepare, s.Spec.Digest
+	case forward && c.Step == Executing:
+		told.Kind, told.Digest = Execute, s.Spec.Digest
+	case forward && (c.Step == Reading || c.Step == Settling),
+		s.Status == IsHalted && c.touched() && (c.Step == Reading || c.Step == Settling),
+		s.Status == IsRollingBack && (c.Step == UndoReading || c.Step == UndoSettling):
+		told.Kind = AskRead
+	case s.Status == IsRollingBack && c.Step == Restoring:
+		told.Kind, told.Digest = Restore, stage.Previous
+	}
+	if told.Kind != "" {
+		due = append(due, told)
+	}
+	if forward && (c.Step == Looking || c.Step == Seen || c.watched()) {
+		due = append(due, Command{Kind: Look, Fencing: s.Fencing, Cell: c.Name, Since: c.Since, From: c.From})
 	}
 	return due
 }

@@ -24,7 +24,7 @@ func (n *next) undo(c *Cell) {
 	}
 	for i := len(c.Stages) - 1; i >= 0; i-- {
 		if s := c.Stages[i]; s.Touched && !s.Back {
-			c.Stage = i
+			c.Stage, c.First = i, false
 			n.step(c, UndoReading)
 			return
 		}
@@ -47,16 +47,16 @@ func (n *next) undoRead(c *Cell) error {
 	case stage.Previous == "" && status == Absent, stage.Previous != "" && settled && n.e.Digest == stage.Previous:
 		stage.Back = true
 		n.undo(c)
-	case stage.Previous == "" && status != Unknown:
+	case stage.Previous == "" && status != Unknown && status != Stuck:
 		// There is nothing to go back to, and to delete a stack is nothing that a rollback does.
 		stage.Back, stage.Stays = true, true
 		n.undo(c)
 	case status == Stuck:
-		n.stuck(c, wayOut)
+		n.stuck(c, wayOut+c.said())
 	case status == Unknown:
 		n.stuck(c, "its status is unknown"+n.error())
 	case c.Step == UndoSettling:
-		n.stuck(c, fmt.Sprintf("it was not brought back: its stacks are %s with digest %q instead of %q", status, n.e.Digest, stage.Previous))
+		n.stuck(c, fmt.Sprintf("it was not brought back: its stacks are %s with digest %q instead of %q", status, n.e.Digest, stage.Previous)+c.said())
 	default:
 		n.step(c, Restoring)
 	}

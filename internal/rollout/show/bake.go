@@ -17,7 +17,7 @@ func planned(p rollout.Spec, c rollout.Cell) rollout.PlannedCell {
 }
 
 // Bake is how long the present bake of a cell lasts, since when, and how many requests it needs: nothing unless the
-// cell bakes.
+// cell bakes. It is since never while it waits for the look with which it begins.
 func Bake(s rollout.State, c rollout.Cell) (total time.Duration, since time.Time, requests int64) {
 	switch c.Step {
 	case rollout.Baking:
@@ -28,6 +28,14 @@ func Bake(s rollout.State, c rollout.Cell) (total time.Duration, since time.Time
 		}
 	}
 	return 0, c.Since, 0
+}
+
+// baked is how long a bake has lasted: not at all while it waits for the first whole look after one with a hole.
+func baked(since, now time.Time) time.Duration {
+	if since.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(since))
 }
 
 // Left is how long the bakes take that are still to come, if all goes well. Deployments, and requests that are waited
@@ -60,7 +68,7 @@ func leftOf(s rollout.State, c rollout.Cell, now time.Time) (stages, own time.Du
 		return 0, 0
 	}
 	total, since, _ := Bake(s, c)
-	rest := max(0, total-now.Sub(since))
+	rest := max(0, total-baked(since, now))
 	if c.Step == rollout.Baking {
 		return 0, rest
 	}

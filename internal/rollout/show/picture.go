@@ -242,7 +242,7 @@ func (v View) sentence(c rollout.Cell) string {
 // bakes says how long the cell bakes, and what it waits for.
 func (v View) bakes(c rollout.Cell) string {
 	total, since, need := Bake(v.State, c)
-	gone := max(0, v.Now.Sub(since))
+	gone := baked(since, v.Now)
 	var out string
 	switch {
 	case total == 0:

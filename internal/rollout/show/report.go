@@ -74,7 +74,7 @@ func NewReport(s rollout.State, at time.Time, lease *run.Lease) Report {
 		}
 		if c.Step == rollout.Proving || c.Step == rollout.Baking {
 			total, since, requests := Bake(s, c)
-			cell.Bake = &BakeReport{since, total.Seconds(), max(0, total-at.Sub(since)).Seconds(), requests}
+			cell.Bake = &BakeReport{since, total.Seconds(), max(0, total-baked(since, at)).Seconds(), requests}
 		}
 		if c.Step == rollout.Done {
 			r.Done++
