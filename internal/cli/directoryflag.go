@@ -91,22 +91,30 @@ func (f *directoryFlags) read(ctx context.Context, do func(*desk) error) error {
 	})
 }
 
+// name is who does this.
+func (f *directoryFlags) name() (string, error) {
+	if f.by != "" {
+		return f.by, nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", hint(usagef("who are you: %w", err), "say it with --by NAME")
+	}
+	return u.Username, nil
+}
+
 func (f *directoryFlags) open(ctx context.Context) (*desk, error) {
-	d := &desk{by: f.by, why: f.because, operation: f.operation, at: time.Now().UTC(),
+	d := &desk{why: f.because, operation: f.operation, at: time.Now().UTC(),
 		reach: func(...string) error { return nil }, close: func() error { return nil }}
-	if d.by == "" {
-		u, err := user.Current()
-		if err != nil {
-			return nil, hint(usagef("who are you: %w", err), "say it with --by NAME")
-		}
-		d.by = u.Username
+	var err error
+	if d.by, err = f.name(); err != nil {
+		return nil, err
 	}
 	if d.operation == "" {
 		d.operation = "cli-" + rand.Text()
 	}
 	var given *keyFile
 	if f.keyFile != "" {
-		var err error
 		if given, err = readKeyFile(f.keyFile); err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"strings"
 	"time"
 
@@ -117,12 +116,8 @@ func (f *rolloutFlags) with(ctx context.Context, do func(*rolloutDesk) error) (e
 
 // operator is who does this, and as whom a lease is taken.
 func (f *rolloutFlags) operator() (by, holder string, err error) {
-	if by = f.by; by == "" {
-		u, err := user.Current()
-		if err != nil {
-			return "", "", hint(usagef("who are you: %w", err), "say it with --by NAME")
-		}
-		by = u.Username
+	if by, err = f.name(); err != nil {
+		return "", "", err
 	}
 	host, err := os.Hostname()
 	if err != nil {

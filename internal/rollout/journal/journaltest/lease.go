@@ -157,6 +157,7 @@ func takenWhileWriting(t *testing.T, home directory.Home) {
 	l := take(t, s, "holder-0", at(minute))
 	all := []run.Record{write(t, s, l, begun("r"))}
 	for round := 1; round <= 3; round++ {
+		writer, now := l, at(minute)
 		enough := make(chan struct{})
 		var acknowledged []run.Record
 		var failed error
@@ -167,8 +168,8 @@ func takenWhileWriting(t *testing.T, home directory.Home) {
 				if i == 3 {
 					close(enough)
 				}
-				r = turn(r, l, fmt.Sprint(i))
-				if failed = s.Append(t.Context(), l, r); failed != nil {
+				r = turn(r, writer, fmt.Sprint(i))
+				if failed = s.Append(t.Context(), writer, r); failed != nil {
 					return
 				}
 				acknowledged = append(acknowledged, r)
@@ -176,7 +177,7 @@ func takenWhileWriting(t *testing.T, home directory.Home) {
 		})
 		wg.Go(func() { // the lease is kept meanwhile, and nobody is in the other's way
 			for {
-				if _, err := s.Keep(t.Context(), l, at(minute), ttl); err != nil {
+				if _, err := s.Keep(t.Context(), writer, now, ttl); err != nil {
 					is(t, "keep", err, run.ErrLost)
 					return
 				}
