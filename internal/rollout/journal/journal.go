@@ -92,7 +92,9 @@ const (
 	longest   = time.Second
 	patience  = time.Minute
 	unsure    = 9
-	conflicts = 100
+
+	conflicts   = 100                   // with others who were first
+	longestRace = 32 * time.Millisecond // between them
 )
 
 // tries counts what came of the tries of one call.
@@ -108,7 +110,7 @@ type tries struct {
 // on what the tries before did: the next one reads anew.
 func (t *tries) again(ctx context.Context, err error) error {
 	_, bounded := ctx.Deadline()
-	conflict := (*directory.Conflict)(nil)
+	conflict, most := (*directory.Conflict)(nil), longest
 	switch {
 	case errors.As(err, &conflict):
 		if t.conflicts++; t.conflicts < 4 {
@@ -117,6 +119,7 @@ func (t *tries) again(ctx context.Context, err error) error {
 		if t.conflicts > conflicts {
 			return t.end(err)
 		}
+		most = longestRace
 	case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrTooLarge):
 		return t.end(err)
 	case errors.Is(err, directory.ErrBusy):
@@ -128,7 +131,7 @@ func (t *tries) again(ctx context.Context, err error) error {
 			return t.end(err)
 		}
 	}
-	t.wait = min(max(2*t.wait, firstWait), longest)
+	t.wait = min(max(2*t.wait, firstWait), most)
 	t.waited += t.wait
 	timer := time.NewTimer(t.wait)
 	defer timer.Stop()

@@ -159,14 +159,16 @@ func takenWhileWriting(t *testing.T, home directory.Home) {
 	for round := 1; round <= 3; round++ {
 		writer, now := l, at(minute)
 		enough := make(chan struct{})
+		stop := sync.OnceFunc(func() { close(enough) })
 		var acknowledged []run.Record
 		var failed error
 		var wg sync.WaitGroup
 		wg.Go(func() {
+			defer stop()
 			r := all[len(all)-1]
 			for i := 0; ; i++ {
 				if i == 3 {
-					close(enough)
+					stop()
 				}
 				r = turn(r, writer, fmt.Sprint(i))
 				if failed = s.Append(t.Context(), writer, r); failed != nil {
@@ -181,6 +183,7 @@ func takenWhileWriting(t *testing.T, home directory.Home) {
 					is(t, "keep", err, run.ErrLost)
 					return
 				}
+				time.Sleep(time.Millisecond) // as often as no driver does
 			}
 		})
 		<-enough
