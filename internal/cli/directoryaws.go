@@ -28,15 +28,10 @@ func (f *directoryFlags) awsHome(ctx context.Context, d *desk) (directory.Home, 
 	if err != nil {
 		return nil, nil, err
 	}
-	base, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(fleet.Directory.Region))
+	a, err := f.awsFleet(ctx, fleet, d.by)
 	if err != nil {
-		return nil, nil, hint(fmt.Errorf("find AWS credentials: %w", err), "set AWS_PROFILE, or sign in with the AWS CLI")
+		return nil, nil, err
 	}
-	accounts, err := stsaccount.New(base, f.roleName, "cellwall-"+d.by)
-	if err != nil {
-		return nil, nil, usagef("--role-name: %w", err)
-	}
-	a := &awsFleet{Fleet: fleet, ctx: ctx, accounts: accounts, keyed: f.keyFile != ""}
 	name := names.ForFleet(fleet.Service)
 	in, err := a.in(fleet.Directory.Account, fleet.Directory.Region)
 	if err != nil {
@@ -46,6 +41,19 @@ func (f *directoryFlags) awsHome(ctx context.Context, d *desk) (directory.Home, 
 	d.holder, d.vault = dynamohold.New(a.place), a
 	d.reach = a.reach
 	return dynamodir.New(dynamodb.NewFromConfig(in), name.DirectoryTable()), a.key, nil
+}
+
+// awsFleet is the fleet with the AWS credentials of whoever gives the command.
+func (f *directoryFlags) awsFleet(ctx context.Context, fl *fleet.Fleet, by string) (*awsFleet, error) {
+	base, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(fl.Directory.Region))
+	if err != nil {
+		return nil, hint(fmt.Errorf("find AWS credentials: %w", err), "set AWS_PROFILE, or sign in with the AWS CLI")
+	}
+	accounts, err := stsaccount.New(base, f.roleName, "cellwall-"+by)
+	if err != nil {
+		return nil, usagef("--role-name: %w", err)
+	}
+	return &awsFleet{Fleet: fl, ctx: ctx, accounts: accounts, keyed: f.keyFile != ""}, nil
 }
 
 // awsFleet reaches the cells of a fleet, each in its account and region.

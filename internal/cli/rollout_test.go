@@ -75,7 +75,7 @@ func (o *tower) parts() rolloutParts {
 		plan: func(context.Context, *rolloutFlags, *rolloutDesk, *rolloutStartFlags) (rollout.Spec, error) {
 			return o.spec, o.planned
 		},
-		hands: func(context.Context, *rolloutFlags, *rolloutDesk, rollout.Spec) (*rolloutHands, error) {
+		hands: func(context.Context, *rolloutFlags, *rolloutDesk, rollout.State, rollout.EventKind) (*rolloutHands, error) {
 			return &rolloutHands{stacks: o.world, gate: o.world, interval: 5 * time.Millisecond, close: func() error { return nil }}, o.refuses
 		},
 		clock: o.clock, poll: 5 * time.Millisecond, patience: 45 * time.Second,

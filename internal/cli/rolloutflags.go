@@ -45,7 +45,8 @@ type rolloutParts struct {
 	// plan is a rollout of what start names, with every check that can be made before the first change. Its id is left empty.
 	plan func(context.Context, *rolloutFlags, *rolloutDesk, *rolloutStartFlags) (rollout.Spec, error)
 	// hands are what a rollout is driven with. Nothing is changed by it, and what a rollout needs is found to be there.
-	hands    func(context.Context, *rolloutFlags, *rolloutDesk, rollout.Spec) (*rolloutHands, error)
+	// kind is what is wished of a rollout that is under way: Resume or Rollback; "" begins one.
+	hands    func(ctx context.Context, f *rolloutFlags, d *rolloutDesk, s rollout.State, kind rollout.EventKind) (*rolloutHands, error)
 	clock    run.Clock
 	poll     time.Duration // between two looks at a journal that another process writes
 	patience time.Duration // with the lease of a holder who gives no sign of life
@@ -61,6 +62,7 @@ type rolloutFlags struct {
 	directoryFlags
 	fleetGiven bool
 	assemblies string
+	cdk, probe string
 	summary    string
 	asJSON     bool
 }
@@ -92,6 +94,8 @@ func (f *rolloutFlags) who(cmd *cobra.Command, because string) {
 // drives adds the flags of commands that deploy.
 func (f *rolloutFlags) drives(cmd *cobra.Command) {
 	wordVar(cmd.Flags(), &f.assemblies, "assemblies", defaultAssemblies, "with --directory aws: `DIR` that keeps assemblies by digest; whoever drives needs it")
+	wordVar(cmd.Flags(), &f.cdk, "cdk", "", "with --directory aws: the CDK's command line (default: node_modules/.bin/cdk beside the fleet's file)")
+	wordVar(cmd.Flags(), &f.probe, "probe", "", "with --directory aws: `FILE` with ingress and tokens of test tenants by cell, where the fleet has rollout.probe")
 	f.summarises(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object for each event, a line each")
 }
@@ -142,6 +146,8 @@ func (f *rolloutFlags) command(words ...string) string {
 	}
 	if len(words) > 0 && (words[0] == "resume" || words[0] == "rollback") {
 		add("assemblies", f.assemblies, defaultAssemblies)
+		add("cdk", f.cdk, "")
+		add("probe", f.probe, "")
 	}
 	return all
 }

@@ -72,7 +72,10 @@ func (f *rolloutFlags) planLocal(ctx context.Context, d *rolloutDesk, s *rollout
 }
 
 // localHands deploy to the cells that run here, which must be those of the rollout.
-func (f *rolloutFlags) localHands(_ context.Context, s rollout.Spec) (*rolloutHands, error) {
+func (f *rolloutFlags) localHands(s rollout.Spec) (*rolloutHands, error) {
+	if f.probe != "" || f.cdk != "" {
+		return nil, usagef("--probe and --cdk are for cells on AWS")
+	}
 	r, err := f.rolling()
 	if err != nil {
 		return nil, err

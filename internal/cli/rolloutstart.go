@@ -22,6 +22,7 @@ const localBake = 10 * time.Second
 // rolloutStartFlags are what start alone has.
 type rolloutStartFlags struct {
 	app, worker string
+	before      string // of app
 	phase       string
 	needsOld    []string
 	despite     []string
@@ -37,11 +38,12 @@ func rolloutStart(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start (--app DIR --directory aws | --worker FILE --directory local)",
 		Short: "Bring one assembly, or one worker, to all cells in the fleet's waves",
-		Long: `Bring one version to all cells, in the waves of rollout plan, and watch it. The version is a worker's program (--worker) for the
-cells of this machine, known by its digest. Cells on AWS (--app) cannot be rolled out yet.
+		Long: `Bring one version to all cells, in the waves of rollout plan, and watch it. The version is a cloud assembly (--app), synthesised
+once and known by its digest, or, for the cells of this machine, a worker's program (--worker).
 
-Before the first change everything is checked: the waves must reach every cell that runs; nobody else may drive the service's
-rollouts, and the last one must be over.
+Before the first change everything is checked: the assembly is audited as cellwall audit does it, with the
+fleet's waivers, and must be of this service and of this very fleet; the waves must reach every cell; the credentials must
+reach the account of each cell; nobody else may drive the service's rollouts, and the last one must be over.
 
 Then each cell is deployed in its stages. A stage counts when its stacks are complete with this digest, its gate
 was green all along its bake, and enough requests were seen. An alarm, a failed or a skipped deployment halts;
@@ -51,7 +53,8 @@ resume goes on, here or elsewhere. Interrupt twice to end at once, which is as s
 
 Exit status 0 when every cell is done. 3 when something was found or refused, before any change, or when the rollout was
 halted, rolled back or aborted. 1 when it failed: nobody drives the rollout then. 130 when it was interrupted.`,
-		Example: `  cellwall rollout start --worker dist/worker --directory local --json --summary "$GITHUB_STEP_SUMMARY"
+		Example: `  cellwall rollout start --app cdk.out --directory aws
+  cellwall rollout start --app cdk.out --directory aws --json --summary "$GITHUB_STEP_SUMMARY"
   cellwall rollout start --worker dist/worker --directory local`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,6 +68,7 @@ halted, rolled back or aborted. 1 when it failed: nobody drives the rollout then
 		},
 	}
 	wordVar(cmd.Flags(), &s.app, "app", "", "cloud assembly `DIR`, such as cdk.out")
+	wordVar(cmd.Flags(), &s.before, "before", "", "with --app: cloud assembly `DIR` that is deployed now, so that a rollback finds it; the audit compares with it")
 	wordVar(cmd.Flags(), &s.worker, "worker", "", "with --directory local: the worker's program `FILE`")
 	wordVar(cmd.Flags(), &s.phase, "phase", string(rollout.Release), "release, or the part of a change of schema or messages: expand, migrate or contract")
 	wordsVar(cmd.Flags(), &s.needsOld, "needs-old", "with --phase contract: digests that need the old form, separated by commas; none may run in any cell")
@@ -89,6 +93,8 @@ func (s *rolloutStartFlags) check(f *rolloutFlags, given func(string) bool) erro
 	switch {
 	case (s.app == "") == (s.worker == ""):
 		return hint(usagef("what is to be rolled out? name one of --app and --worker"), "--app cdk.out --directory aws, or --worker FILE --directory local")
+	case s.worker != "" && s.before != "":
+		return usagef("--before is for --app")
 	case s.worker != "" && f.directory != "" && f.directory != directoryLocal:
 		return usagef("--worker is for the cells of this machine: --directory local")
 	case s.app != "" && f.directory != directoryAWS:
@@ -135,7 +141,7 @@ func (f *rolloutFlags) start(ctx context.Context, d *rolloutDesk, s *rolloutStar
 	if err := f.free(ctx, d); err != nil {
 		return err
 	}
-	hands, err := f.rollouts.hands(ctx, f, d, spec)
+	hands, err := f.rollouts.hands(ctx, f, d, fresh, "")
 	if err != nil {
 		return err
 	}

@@ -231,7 +231,7 @@ func (f *rolloutFlags) takeOver(ctx context.Context, d *rolloutDesk, id string, 
 		if err != nil {
 			return f.explain(id, rollout.State{}, err)
 		}
-		hands, err := f.rollouts.hands(ctx, f, d, last.State.Spec)
+		hands, err := f.rollouts.hands(ctx, f, d, last.State, w.Kind)
 		if err != nil {
 			return err
 		}

@@ -46,19 +46,16 @@ func planRollout(ctx context.Context, f *rolloutFlags, d *rolloutDesk, s *rollou
 	if s.worker != "" {
 		return f.planLocal(ctx, d, s)
 	}
-	return rollout.Spec{}, errNoAWS
+	return f.planAWS(ctx, d, s)
 }
 
-// errNoAWS is said until cells on AWS are rolled out.
-var errNoAWS = foundf("cells on AWS cannot be rolled out yet: this version rolls out workers of the cells on this machine")
-
 // handsOfRollout are what the cells of a rollout are deployed with.
-func handsOfRollout(ctx context.Context, f *rolloutFlags, _ *rolloutDesk, s rollout.Spec) (*rolloutHands, error) {
+func handsOfRollout(ctx context.Context, f *rolloutFlags, d *rolloutDesk, s rollout.State, kind rollout.EventKind) (*rolloutHands, error) {
 	switch {
 	case f.isLocal():
-		return f.localHands(ctx, s)
+		return f.localHands(s.Spec)
 	case f.directory == directoryAWS:
-		return nil, errNoAWS
+		return f.awsHands(ctx, d, s, kind)
 	}
 	return nil, hint(usagef("--directory %s: a file has no cells that could be deployed", f.directory), "give the rollout's own: --directory aws or local")
 }

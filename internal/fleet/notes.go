@@ -17,9 +17,7 @@ type Note struct {
 
 // noEffectYet are the keys that are checked and that nothing acts on so far, with what will. Whoever
 // gives one an effect removes it here; docs/fleet.md is made from this list, too.
-var noEffectYet = map[string]string{
-	"rollout": "rollout plan says what the waves are, and nothing deploys by them yet",
-}
+var noEffectYet = map[string]string{}
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
