@@ -102,7 +102,11 @@ func TestWhoLookedIsKept(t *testing.T) {
 		t.Errorf("found %d commands over the directory, and ran %d", len(all), len(seen))
 	}
 	for _, cmd := range all {
-		if words := strings.TrimPrefix(cmd.CommandPath(), "cellwall "); !seen[words] {
+		words := strings.TrimPrefix(cmd.CommandPath(), "cellwall ")
+		if strings.HasPrefix(words, "rollout ") && words != "rollout plan" {
+			continue // of cells, in a journal of their own: none shows a tenant, and start counts them by cell
+		}
+		if !seen[words] {
 			t.Errorf("%s is not in the table: what does it keep of who looks?", words)
 		}
 	}
