@@ -226,6 +226,9 @@ func (g *graph) dependMessage(f *finding, inCell map[place]int) string {
 	}
 	n := &g.nodes[f.node]
 	noun := f.rule.noun
+	if f.rule != &ruleOrder { // whose word says what the resource is shared by
+		noun = nounOf(n.typ, noun)
+	}
 	if n.kind == externalNode {
 		noun += " outside of what was read,"
 	}

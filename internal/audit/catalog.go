@@ -181,6 +181,8 @@ var known = map[string]traits{
 	"AWS::CertificateManager::Certificate":             {rule: &ruleKey},
 	typeParameter:                                      {rule: &ruleValue, name: "Name"},
 	"AWS::AppConfig::Application":                      {rule: &ruleValue, name: "Name"},
+	"AWS::AppConfig::ConfigurationProfile":             {rule: &ruleValue, partOf: "ApplicationId"},
+	"AWS::AppConfig::Environment":                      {rule: &ruleValue, partOf: "ApplicationId"},
 	"AWS::EC2::SecurityGroup":                          {rule: &ruleSecurity, name: "GroupName"},
 	"AWS::EC2::SecurityGroupIngress":                   {rule: &ruleSecurity, partOf: "GroupId"},
 	"AWS::EC2::SecurityGroupEgress":                    {rule: &ruleSecurity, partOf: "GroupId"},

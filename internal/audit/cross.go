@@ -187,8 +187,14 @@ func (b *builder) crossFinding(r *rule, to int32, cs []crossing, back map[int32]
 	}
 	n := &b.nodes[to]
 	noun := r.noun
-	if r == &ruleCrossOrder || r == &ruleCrossName && n.typ != "" {
-		noun = cmp.Or(strings.ToLower(n.typ[strings.LastIndexByte(n.typ, ':')+1:]), "value")
+	switch {
+	case r == &ruleCrossOrder || r == &ruleCrossName && n.typ != "":
+		noun = "value"
+		if n.typ != "" {
+			noun = nounOf(n.typ, traitsOf(n.typ).rule.noun)
+		}
+	case n.kind == outputNode && n.name == "": // which Fn::GetStackOutput reads
+		noun = "output"
 	}
 	f.message = fmt.Sprintf("%s %s %s of cell %s", cellsOf(f.paths, "depends on", "depend on"), noun, quote(b.label(to)), b.cellOf(to).Cell)
 	return f

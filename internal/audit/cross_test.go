@@ -159,3 +159,25 @@ func TestObserversMayNameOtherCells(t *testing.T) {
 		}
 	}
 }
+
+// TestCrossingsNameWhatPeopleCallIt holds that an export goes by its name, and other things by what they are.
+func TestCrossingsNameWhatPeopleCallIt(t *testing.T) {
+	for name, want := range map[string]string{
+		"import":       `cell eu-2 depends on export "eu-1-table" of cell eu-1`,
+		"stack output": `cell eu-2 depends on export "eu-1-table" of cell eu-1`,
+		"ARN":          `cell eu-2 depends on table "orders-eu-1-store" of cell eu-1`,
+	} {
+		stacks := twoCells()
+		couplings[name].cut(stacks)
+		r := audit.Run(manifestOf(t, stacks), audit.Options{})
+		var got []string
+		for _, f := range r.Findings {
+			if strings.HasPrefix(f.Rule, "SC") {
+				got = append(got, f.Message)
+			}
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -72,7 +72,7 @@ func TestPartialAssembly(t *testing.T) {
 		fleet := *fleet
 		fleet.Cells = append(fleet.Cells, audit.FleetCell{Name: "eu-3", Account: "111111111111", Region: "eu-west-1", Reserved: 700})
 		r := audit.Run(manifestOf(t, all()), audit.Options{Fleet: &fleet})
-		if levelOf(r, "QT002") != "error" || !strings.Contains(fmt.Sprint(r.Findings[0].Message), "eu-3 700") {
+		if levelOf(r, "QT002") != "error" || !strings.Contains(fmt.Sprint(r.Findings[0].Message), "eu-3: 700") {
 			t.Errorf("%+v", r.Findings[0])
 		}
 	})

@@ -136,9 +136,9 @@ func judgePool(p *Pool, b *bound) (finding, bool) {
 			Quota: "L-B99A9384", ID: "lambda.concurrency", Source: b.from, Certainty: string(limitdata.High)}}
 	var parts []string
 	for _, c := range p.Cells {
-		parts = append(parts, fmt.Sprintf("%s %d", cmp.Or(c.Cell, "outside of cells"), c.Reserved))
+		parts = append(parts, fmt.Sprintf("%s: %d", cmp.Or(c.Cell, "outside of cells"), c.Reserved))
 	}
-	f.message = fmt.Sprintf("%s reserve %d (%s) of %d in account %s, %s: %d concurrent executions less the %d that Lambda keeps free; left %d",
+	f.message = fmt.Sprintf("%s %d (%s) of %d in account %s, %s: %d concurrent executions less the %d that Lambda keeps free; left %d",
 		p.whoReserves(), p.Reserved, strings.Join(parts, " + "), most, p.Account, p.Region, p.Limit, p.Free, p.Left)
 	if b.used != nil {
 		f.message += fmt.Sprintf("; the account has %d reserved now", *b.used)

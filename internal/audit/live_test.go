@@ -36,7 +36,7 @@ func TestLiveLimits(t *testing.T) {
 	}{
 		"nobody asked":          {nil, "error", "6 of 5 at most"},
 		"raised":                {said("ec2.eips", audit.LiveLimit{Max: 20}), "", ""},
-		"raised and used":       {said("ec2.eips", audit.LiveLimit{Max: 10, Used: number(5)}), "review", "6 to 11 of 10 at most: elastic IP addresses per Region, account 111111111111, eu-west-1 (orders-eu-1 3 + orders-eu-2 3); the account has 5 now"},
+		"raised and used":       {said("ec2.eips", audit.LiveLimit{Max: 10, Used: number(5)}), "review", "6 to 11 of 10 at most: elastic IP addresses per Region, account 111111111111, eu-west-1 (orders-eu-1: 3 + orders-eu-2: 3); the account has 5 now"},
 		"used up by others":     {said("ec2.eips", audit.LiveLimit{Max: 10, Used: number(11)}), "error", "11 to 17 of 10 at most"},
 		"nearly used by others": {said("ec2.eips", audit.LiveLimit{Max: 100, Used: number(80)}), "warning", "80 to 86 of 100 at most"},
 		"unknown":               {said("ec2.eips", audit.LiveLimit{Unknown: "access denied"}), "review", "6 of 5 at most"},

@@ -56,8 +56,10 @@ func (b *builder) index() {
 				b.review(reviewKey{&ruleUnresolved, s.File, o.ID, "the name of this export is not known before deployment"})
 				continue
 			}
+			at := b.outputs[i][o.ID]
+			b.nodes[at].name = name
 			if _, taken := b.exports[nameKey{env: e, name: name}]; !taken {
-				b.exports[nameKey{env: e, name: name}] = b.outputs[i][o.ID]
+				b.exports[nameKey{env: e, name: name}] = at
 			}
 		}
 	}

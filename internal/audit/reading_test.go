@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"cellwall.dev/cellwall/internal/audit"
 	"cellwall.dev/cellwall/internal/audit/assembly"
 )
@@ -132,6 +134,37 @@ func TestUnresolvedIsReviewed(t *testing.T) {
 		r := bare(t, map[string]string{"o-c-shard-1.yaml": shard, "o-c-shard-2.yml": shard})
 		if r.Summary.Findings["review"] == 0 || r.AtLeast(audit.Warning) > 0 {
 			t.Errorf("%s: %+v", name, r.Findings)
+		}
+	}
+}
+
+// TestUnknownNetworks holds that a network which only a deployment knows is a review item where there are several cells,
+// and that anything else is one in any case.
+func TestUnknownNetworks(t *testing.T) {
+	const text = `{"Parameters": {"Typed": {"Type": "AWS::EC2::VPC::Id"}, "Nets": {"Type": "CommaDelimitedList"}, "Zones": {"Type": "List<AWS::EC2::AvailabilityZone::Name>"}, "Table": {"Type": "String"}},
+		"Resources": {"G": {"Type": "AWS::EC2::SecurityGroup", "Properties": {"GroupDescription": "x", "VpcId": {"Ref": "Typed"}}},
+			"A": {"Type": "AWS::AutoScaling::AutoScalingGroup", "Properties": {"VPCZoneIdentifier": {"Ref": "Nets"}, "AvailabilityZones": {"Ref": "Zones"}}},
+			"F": {"Type": "AWS::Lambda::Function", "Properties": {"ReservedConcurrentExecutions": 1, "Environment": {"Variables": {"TABLE": {"Ref": "Table"}}}}}}}`
+	for _, c := range []struct {
+		other string // the second stack
+		want  map[string]string
+	}{
+		{"orders-eu-1-shard-s02", map[string]string{"Typed": "SI008 info", "Nets": "SI008 info", "Table": "UN002 review"}},
+		{"orders-eu-2-shard-s01", map[string]string{"Typed": "UN002 review", "Nets": "UN002 review", "Table": "UN002 review"}},
+	} {
+		in, err := assembly.Load(fstest.MapFS{"orders-eu-1-shard-s01.json": {Data: []byte(text)}, c.other + ".json": {Data: []byte(text)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		r := audit.Run(in, audit.Options{})
+		for _, f := range r.Findings {
+			if f.Resource != nil && f.Resource.File == c.other+".json" && f.Level < audit.Warning {
+				got[f.Resource.LogicalID] = f.Rule + " " + f.Level.String()
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("with %s: %s", c.other, diff)
 		}
 	}
 }

@@ -75,8 +75,8 @@ var realCases = []realCase{
 				"Actions":    forward("Targets")})
 		}
 	}, audit.Options{}, []want{
-		{"QT001", "fatal", `101 of 100 at most: target groups per ALB, of "edge" (tenant-000 1 + tenant-001 1 + tenant-002 1 + tenant-003 1 + tenant-004 1 + tenant-005 1 + tenant-006 1 + tenant-007 1 + 93 of 93 more); a deployment fails with "TooManyUniqueTargetGroupsPerLoadBalancer"`},
-		{"QT003", "error", `101 of 100 at most: rules per ALB, default rules excluded, of "edge" (tenant-000 1 + tenant-001 1 + tenant-002 1 + tenant-003 1 + tenant-004 1 + tenant-005 1 + tenant-006 1 + tenant-007 1 + 93 of 93 more); a deployment fails with "TooManyRules"`},
+		{"QT001", "fatal", `101 of 100 at most: target groups per ALB, of "edge" (tenant-000: 1 + tenant-001: 1 + tenant-002: 1 + tenant-003: 1 + tenant-004: 1 + tenant-005: 1 + tenant-006: 1 + tenant-007: 1 + 93 of 93 more); a deployment fails with "TooManyUniqueTargetGroupsPerLoadBalancer"`},
+		{"QT003", "error", `101 of 100 at most: rules per ALB, default rules excluded, of "edge" (tenant-000: 1 + tenant-001: 1 + tenant-002: 1 + tenant-003: 1 + tenant-004: 1 + tenant-005: 1 + tenant-006: 1 + tenant-007: 1 + 93 of 93 more); a deployment fails with "TooManyRules"`},
 	}},
 
 	{"33 rules with every node in each group", func(s stackSet) {
@@ -106,7 +106,7 @@ var realCases = []realCase{
 	{"a reservation of 10 in an account whose limit is 10", func(s stackSet) {
 		s.put("jobs", "Worker", "AWS::Lambda::Function", object{"ReservedConcurrentExecutions": 10})
 	}, audit.Options{Concurrency: map[string]int{"111111111111": 10}}, []want{
-		{"QT002", "error", "1 functions reserve 10 (outside of cells 10) of 0 in account 111111111111, eu-west-1: 10 concurrent executions less the 10 that Lambda keeps free; left -10"},
+		{"QT002", "error", "1 function reserves 10 (outside of cells: 10) of 0 in account 111111111111, eu-west-1: 10 concurrent executions less the 10 that Lambda keeps free; left -10"},
 	}},
 
 	{"reservations that starve another stack's functions", func(s stackSet) {
@@ -116,8 +116,8 @@ var realCases = []realCase{
 		s.put("billing", "Nightly", "AWS::Lambda::Function", object{})
 		s.put("billing", "Invoice", "AWS::Lambda::Function", object{})
 	}, audit.Options{}, []want{
-		{"QT002", "warning", "9 functions reserve 900 (outside of cells 900) of 900 in account 111111111111, eu-west-1: 1000 concurrent executions less the 100 that Lambda keeps free; left 0"},
-		{"PL001", "warning", "2 functions without a reservation (billing 2) share 100 concurrent executions of account 111111111111, eu-west-1: 1000 − 900 reserved (AWS's default; new accounts start lower (10 and 50 both reported). Live: lambda:GetAccountSettings ConcurrentExecutions / UnreservedConcurrentExecutions)"},
+		{"QT002", "warning", "9 functions reserve 900 (outside of cells: 900) of 900 in account 111111111111, eu-west-1: 1000 concurrent executions less the 100 that Lambda keeps free; left 0"},
+		{"PL001", "warning", "2 functions without a reservation (billing: 2) share 100 concurrent executions of account 111111111111, eu-west-1: 1000 − 900 reserved (AWS's default; new accounts start lower (10 and 50 both reported). Live: lambda:GetAccountSettings ConcurrentExecutions / UnreservedConcurrentExecutions)"},
 	}},
 
 	{"50 rules granting one function", func(s stackSet) {
@@ -157,7 +157,7 @@ var realCases = []realCase{
 			}
 		}
 	}, audit.Options{}, []want{
-		{"QT004", "error", `61 of 60 at most: inbound or outbound rules per security group, ingress over IPv4, of "partners" (orders-c1 15 + orders-c2 15 + orders-c3 15 + orders-c4 15 + shared-network 1); a deployment fails with "RulesPerSecurityGroupLimitExceeded"`},
+		{"QT004", "error", `61 of 60 at most: inbound or outbound rules per security group, ingress over IPv4, of "partners" (orders-c1: 15 + orders-c2: 15 + orders-c3: 15 + orders-c4: 15 + shared-network: 1); a deployment fails with "RulesPerSecurityGroupLimitExceeded"`},
 	}},
 
 	{"eleven services each making a log resource policy", func(s stackSet) {
@@ -168,7 +168,7 @@ var realCases = []realCase{
 			s.put(st, "Policy", "AWS::Logs::ResourcePolicy", object{"PolicyName": st, "PolicyDocument": object{"Fn::Sub": `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"es.amazonaws.com"},"Action":"logs:PutLogEvents","Resource":"${Slow.Arn}"}]}`}})
 		}
 	}, audit.Options{}, []want{
-		{"QT007", "fatal", `11 of 10 at most: resource policies per Region, account 111111111111, eu-west-1 (service-00 1 + service-01 1 + service-02 1 + service-03 1 + service-04 1 + service-05 1 + service-06 1 + service-07 1 + 3 of 3 more); a deployment fails with "LimitExceededException: Resource limit exceeded"`},
+		{"QT007", "fatal", `11 of 10 at most: resource policies per Region, account 111111111111, eu-west-1 (service-00: 1 + service-01: 1 + service-02: 1 + service-03: 1 + service-04: 1 + service-05: 1 + service-06: 1 + service-07: 1 + 3 of 3 more); a deployment fails with "LimitExceededException: Resource limit exceeded"`},
 	}},
 
 	{"a NAT per zone per cell against five EIPs", func(s stackSet) {
@@ -181,8 +181,8 @@ var realCases = []realCase{
 			}
 		}
 	}, audit.Options{}, []want{
-		{"QT007", "error", `6 of 5 at most: elastic IP addresses per Region, account 111111111111, eu-west-1 (orders-eu-1 3 + orders-eu-2 3); a deployment fails with "AddressLimitExceeded"`},
-		{"PL008", "error", `2 cells (orders-eu-1 3 + orders-eu-2 3) take 6 of 5 of account 111111111111, eu-west-1: elastic IP addresses per Region (AWS's default)`},
+		{"QT007", "error", `6 of 5 at most: elastic IP addresses per Region, account 111111111111, eu-west-1 (orders-eu-1: 3 + orders-eu-2: 3); a deployment fails with "AddressLimitExceeded"`},
+		{"PL008", "error", `2 cells (orders-eu-1: 3 + orders-eu-2: 3) take 6 of 5 of account 111111111111, eu-west-1: elastic IP addresses per Region (AWS's default)`},
 	}},
 
 	{"three CloudFront policies per tenant", func(s stackSet) {
@@ -203,7 +203,7 @@ var realCases = []realCase{
 			s.put(fmt.Sprintf("pool-%d", i), "Poller", "AWS::Lambda::Function", object{"Environment": object{"Variables": object{"SSM_MAX_TPS": "10"}}, "ReservedConcurrentExecutions": 1})
 		}
 	}, audit.Options{}, []want{
-		{"PL003", "warning", `60 requests/s (pool-0 10 + pool-1 10 + pool-2 10 + pool-3 10 + pool-4 10 + pool-5 10) are said to be drawn from 40 requests/s of account 111111111111, eu-west-1: GetParameter(s)/ByPath shared default throughput`},
+		{"PL003", "warning", `60 requests/s (pool-0: 10 + pool-1: 10 + pool-2: 10 + pool-3: 10 + pool-4: 10 + pool-5: 10) are said to be drawn from 40 requests/s of account 111111111111, eu-west-1: GetParameter(s)/ByPath shared default throughput`},
 	}},
 }
 

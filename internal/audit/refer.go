@@ -161,13 +161,50 @@ func (b *builder) ref(i int, from int32, path []string, name string) {
 		p, _ := b.stacks[i].Template.Parameter(name)
 		_, passed := b.passed(i, name)
 		if _, known := b.scopes[i].Value(p); !known && !passed {
-			b.review(reviewKey{&ruleUnresolved, b.stacks[i].File, name, "the parameter has no default: what it names is known at deployment only"})
+			b.unknownParameter(i, &p, path)
 		}
 		return
 	}
 	if !strings.HasPrefix(name, "AWS::") {
 		b.unresolved(i, from, path, "Ref", name)
 	}
+}
+
+// networkKeys are properties that name nothing but a part of a network.
+var networkKeys = map[string]bool{"VpcId": true, "VPCId": true, "SubnetId": true, "SubnetIds": true, "Subnets": true, "VPCZoneIdentifier": true,
+	"RouteTableId": true, "RouteTableIds": true}
+
+// unknownParameter says that nobody knows what a parameter names which is used at path. That it is a network its type
+// says, or the property: the shards of a cell share theirs, so that it matters only where there are several cells.
+func (b *builder) unknownParameter(i int, p *template.Parameter, path []string) {
+	k := reviewKey{&ruleUnresolved, b.stacks[i].File, p.ID, "the parameter has no default: what it names is known at deployment only"}
+	last := ""
+	for _, key := range path {
+		if strings.Trim(key, "0123456789") != "" { // no index into a list
+			last = key
+		}
+	}
+	switch typ := strings.TrimSuffix(strings.TrimPrefix(p.Type, "List<"), ">"); {
+	case typ == "AWS::EC2::AvailabilityZone::Name":
+		return // a zone is nobody's resource
+	case typ != "AWS::EC2::VPC::Id" && typ != "AWS::EC2::Subnet::Id" && !networkKeys[last]:
+	case b.cellCount() < 2:
+		k.rule, k.what = &ruleNetwork, "parameter "+quote(p.ID)+" names a network that only a deployment knows"
+	default:
+		k.what = "the parameter has no default: which network it names is known at deployment only; the shards of one cell may share it, several cells had better not"
+	}
+	b.review(k)
+}
+
+// cellCount is how many cells have shards.
+func (b *builder) cellCount() int {
+	n := 0
+	for i, s := range b.shards { // sorted by service and cell
+		if i == 0 || s.cell() != b.shards[i-1].cell() {
+			n++
+		}
+	}
+	return n
 }
 
 // passed says whether a parent stack gives the parameter its value.

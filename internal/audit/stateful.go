@@ -25,6 +25,8 @@ var stateful = map[string]traits{
 	"AWS::CloudSearch::Domain":                 {rule: &ruleDatabase},
 	"AWS::QLDB::Ledger":                        {rule: &ruleDatabase, name: "Name"},
 	"AWS::Cognito::UserPool":                   {rule: &ruleDatabase},
+	"AWS::Cognito::UserPoolClient":             {rule: &ruleDatabase, partOf: "UserPoolId"},
+	"AWS::Cognito::UserPoolDomain":             {rule: &ruleDatabase, partOf: "UserPoolId"},
 	"AWS::Cognito::IdentityPool":               {rule: &ruleDatabase},
 	"AWS::HealthLake::FHIRDatastore":           {rule: &ruleDatabase, name: "DatastoreName"},
 	"AWS::ElastiCache::GlobalReplicationGroup": {rule: &ruleCache},

@@ -157,12 +157,14 @@ func (p *Pool) by() string {
 // whoReserves begins a sentence about a pool.
 func (p *Pool) whoReserves() string {
 	switch {
+	case p.Unseen == 0 && p.Functions == 1:
+		return "1 function reserves"
 	case p.Unseen == 0:
-		return fmt.Sprintf("%d functions", p.Functions)
+		return plural(p.Functions, "function") + " reserve"
 	case p.Functions == 0:
-		return "stacks that were not read"
+		return "stacks that were not read reserve"
 	}
-	return fmt.Sprintf("%s and stacks that were not read", plural(p.Functions, "function"))
+	return plural(p.Functions, "function") + " and stacks that were not read reserve"
 }
 
 func (s *Summary) cells() int {

@@ -176,15 +176,24 @@ func (b *builder) findings() []finding {
 	for _, k := range keys {
 		count[k.rule]++
 		if count[k.rule] <= maxReviews {
-			out = append(out, finding{rule: k.rule, level: Review, node: -1, file: k.file, id: k.id, message: k.what})
+			out = append(out, reviewOf(finding{rule: k.rule, file: k.file, id: k.id, message: k.what}))
 		}
 	}
-	for _, r := range []*rule{&ruleUnresolved, &ruleMaybe, &rulePattern, &ruleUnread} {
+	for _, r := range []*rule{&ruleUnresolved, &ruleMaybe, &rulePattern, &ruleUnread, &ruleNetwork} {
 		if more := count[r] - maxReviews; more > 0 {
-			out = append(out, finding{rule: r, level: Review, node: -1, message: fmt.Sprintf("%d more of this kind are not listed", more)})
+			out = append(out, reviewOf(finding{rule: r, message: fmt.Sprintf("%d more of this kind are not listed", more)}))
 		}
 	}
 	return out
+}
+
+// reviewOf completes a review item. A network that only a deployment knows needs no review within one cell.
+func reviewOf(f finding) finding {
+	f.level, f.node = Review, -1
+	if f.rule == &ruleNetwork {
+		f.level, f.reason = Info, network
+	}
+	return f
 }
 
 // describe names a node for a message: its type, its name and where it stands.

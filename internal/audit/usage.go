@@ -270,7 +270,7 @@ func (e env) String() string {
 // sumParts is how many parts of a sum are written out.
 const sumParts = 8
 
-// sum is "eu-1 3 + eu-2 3", largest first.
+// sum is "eu-1: 3 + eu-2: 3", largest first.
 func sum(by map[string]int) string {
 	keys := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
 		return cmp.Or(cmp.Compare(by[b], by[a]), strings.Compare(a, b))
@@ -279,7 +279,7 @@ func sum(by map[string]int) string {
 	rest := 0
 	for i, k := range keys {
 		if i < sumParts {
-			parts = append(parts, fmt.Sprintf("%s %d", k, by[k]))
+			parts = append(parts, fmt.Sprintf("%s: %d", k, by[k]))
 		} else {
 			rest += by[k]
 		}

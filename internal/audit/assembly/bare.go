@@ -106,7 +106,11 @@ func (l *loader) search() []string {
 
 // isAssembly says whether a directory has the manifest of a cloud assembly.
 func (l *loader) isAssembly(dir string) bool {
-	data, err := fs.ReadFile(l.fsys, path.Join(dir, "manifest.json"))
+	file := path.Join(dir, "manifest.json")
+	if info, err := fs.Stat(l.fsys, file); err != nil || !info.Mode().IsRegular() || info.Size() > maxFile {
+		return false
+	}
+	data, err := fs.ReadFile(l.fsys, file)
 	return err == nil && bytes.Contains(data, []byte(`"artifacts"`))
 }
 

@@ -98,6 +98,10 @@ func (l *loader) read(file string, limit int64) ([]byte, bool) {
 		l.fail(file, errors.New("the path leaves the directory"))
 		return nil, false
 	}
+	if info, err := fs.Stat(l.fsys, file); err == nil && !info.Mode().IsRegular() { // to open a pipe would wait for its writer
+		l.fail(file, errors.New("not a regular file"))
+		return nil, false
+	}
 	f, err := l.fsys.Open(file)
 	if errors.Is(err, fs.ErrPermission) { // the machine's fault; a name that leads nowhere is the manifest's
 		l.broken = err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -211,6 +212,32 @@ func TestLoadStaysInsideOfTheDirectory(t *testing.T) {
 	defer root.Close()
 	if _, err := Load(root.FS()); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "link.json: ") {
 		t.Errorf("followed a link out of the directory: %v", err)
+	}
+}
+
+// A pipe without a writer is no reason to wait.
+func TestLoadOpensNoPipe(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "a.json")
+	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
+		t.Skip("no pipes here:", err)
+	}
+	for _, other := range []string{"", "b.json", "sub/manifest.json"} {
+		if other != "" {
+			file := filepath.Join(dir, filepath.FromSlash(other))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.Link(pipe, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Load(os.DirFS(dir)); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "a.json: not a regular file") {
+			t.Errorf("with %q: %v", other, err)
+		}
+	}
+	if err := os.Rename(pipe, filepath.Join(dir, "manifest.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(os.DirFS(dir)); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "manifest.json: not a regular file") {
+		t.Errorf("a manifest: %v", err)
 	}
 }
 
