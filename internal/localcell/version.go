@@ -61,10 +61,11 @@ func (d Dir) AddWorker(file string) (version string, err error) {
 	} else if unused {
 		return "", fmt.Errorf("%w (%s)", ErrNotRunning, d)
 	}
-	return d.addWorker(file)
+	return d.addWorker(file, (*os.File).Sync)
 }
 
-func (d Dir) addWorker(file string) (version string, err error) {
+// addWorker is AddWorker with what makes the copy outlast the machine.
+func (d Dir) addWorker(file string, sync func(*os.File) error) (version string, err error) {
 	in, err := openWorker(file)
 	if err != nil {
 		return "", err
@@ -92,7 +93,7 @@ func (d Dir) addWorker(file string) (version string, err error) {
 	case n > maxWorker:
 		err = fmt.Errorf("%w: it is larger than %d MB", ErrWorker, maxWorker>>20)
 	default:
-		err = errors.Join(temp.Chmod(workerMode), temp.Sync())
+		err = errors.Join(temp.Chmod(workerMode), sync(temp))
 	}
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return "", err
@@ -190,7 +191,8 @@ func (d Dir) addWorkers(l *Layout) error {
 	for i := range l.Cells {
 		p := &l.Cells[i]
 		if kept[p.Worker] == "" {
-			version, err := d.addWorker(p.Worker)
+			// The next start copies it anew, so nobody waits for the disk.
+			version, err := d.addWorker(p.Worker, func(*os.File) error { return nil })
 			if err != nil {
 				return err
 			}
