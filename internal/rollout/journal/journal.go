@@ -86,7 +86,7 @@ func checkNames(service, id string) error {
 }
 
 // Waits between tries. They last in all patience for a caller who set no deadline; what is not known to be
-// written or not is tried unsure times, in about half a second.
+// written or not is tried unsure times, in about a quarter of a second.
 const (
 	firstWait = time.Millisecond
 	longest   = time.Second
@@ -129,6 +129,9 @@ func (t *tries) again(ctx context.Context, err error) error {
 	default:
 		if t.unknown++; t.unknown >= unsure {
 			return t.end(err)
+		}
+		if t.unknown == 1 && ctx.Err() == nil {
+			return nil // whether it was written is read at once
 		}
 	}
 	t.wait = min(max(2*t.wait, firstWait), most)

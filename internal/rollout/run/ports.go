@@ -67,7 +67,7 @@ type Record struct {
 type Journal interface {
 	// Append writes the next transition: r.Seq is one more than the last of that rollout. In one step with it the lease is
 	// proved to be the latest (ErrLost), the journal to end there (ErrStale), and, for a first record, the service's
-	// latest rollout to be over (ErrStale).
+	// latest rollout to be over (ErrStale). Only that rollout goes on: one that another came after is ErrStale, too.
 	Append(ctx context.Context, l Lease, r Record) error
 	// Latest is the last record of the service's latest rollout. ErrNone.
 	Latest(ctx context.Context, service string) (Record, error)

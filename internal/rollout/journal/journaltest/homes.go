@@ -76,6 +76,35 @@ func (f *flaky) Write(ctx context.Context, b directory.Batch) error {
 	return f.Home.Write(ctx, b)
 }
 
+// Forgetful is a home that loses every other operation on its way there, or the answer to it, at the first try alone:
+// nobody has to wait for it.
+func Forgetful(home directory.Home) directory.Home {
+	return &forgetful{Home: home, tried: map[string]bool{}}
+}
+
+type forgetful struct {
+	directory.Home
+	mu    sync.Mutex
+	tried map[string]bool
+}
+
+func (f *forgetful) Write(ctx context.Context, b directory.Batch) error {
+	f.mu.Lock()
+	n, again := len(f.tried), f.tried[b.Operation]
+	f.tried[b.Operation] = true
+	f.mu.Unlock()
+	switch {
+	case again || n%2 == 0:
+		return f.Home.Write(ctx, b)
+	case n%4 == 1:
+		return errLost
+	}
+	if err := f.Home.Write(ctx, b); err != nil {
+		return err
+	}
+	return errLost
+}
+
 // dying is the home of a process that dies at one of its writes, before it or after it.
 type dying struct {
 	directory.Home
