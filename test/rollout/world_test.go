@@ -5,6 +5,7 @@ package rollout
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,11 +15,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"cellwall.dev/cellwall/internal/fleet"
+	"cellwall.dev/cellwall/internal/rollout/journal"
 	"cellwall.dev/cellwall/internal/telemetry"
 	"cellwall.dev/cellwall/test/awsemu"
 	"cellwall.dev/cellwall/test/cdkcli"
@@ -42,6 +45,8 @@ type world struct {
 	folders        map[string]string // of versions: fleet.yaml, cdk.json, dist
 	assemblies     map[string]string // of versions
 	kept           string            // the folder that keeps assemblies by digest
+	store          *journal.Store
+	role           string // that operators assume in accounts that are not theirs
 }
 
 // newWorld synthesises the versions, of which the first is deployed by the CDK alone, as docs/deploying.md says.
@@ -51,7 +56,7 @@ func newWorld(t *testing.T, versions ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{root: root, cdk: cdkcli.Path(t, root), aws: awsemu.Start(t), bin: cdkcli.Built(t, root),
+	w := &world{root: root, role: "test", cdk: cdkcli.Path(t, root), aws: awsemu.Start(t), bin: cdkcli.Built(t, root),
 		folders: map[string]string{}, assemblies: map[string]string{}, kept: filepath.Join(t.TempDir(), "assemblies")}
 	w.environ = cdkcli.Environ(t, w.aws, home, region)
 	for _, v := range versions {
@@ -60,6 +65,7 @@ func newWorld(t *testing.T, versions ...string) *world {
 	if w.fleet, err = fleet.Load(w.fleetFile(versions[0])); err != nil {
 		t.Fatal(err)
 	}
+	w.store = w.open(t)
 	type synth struct{ version, assembly, said string }
 	done := make(chan synth, len(versions))
 	failed := make(chan error, len(versions))
@@ -122,6 +128,9 @@ func (w *world) version(t *testing.T, version string) string {
 	}
 	cdkcli.Run(t, w.root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w -X main.version="+version, "-tags", "lambda.norpc", "-o", filepath.Join(dist, "worker", "bootstrap"), "./test/rollout/worker")
+	if err := os.Symlink(filepath.Join(w.root, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 
@@ -237,7 +246,7 @@ func (w *world) events(t *testing.T, cell string) map[string]int {
 		t.Fatal(err)
 	}
 	for _, s := range out.Stacks {
-		if !slices.ContainsFunc(s.Tags, func(tag cfnTag) bool { return *tag.Key == "cellwall:cell" && *tag.Value == cell }) {
+		if !slices.ContainsFunc(s.Tags, func(tag cfntypes.Tag) bool { return *tag.Key == "cellwall:cell" && *tag.Value == cell }) {
 			continue
 		}
 		events, err := client.DescribeStackEvents(t.Context(), &cloudformation.DescribeStackEventsInput{StackName: s.StackName})
@@ -250,6 +259,33 @@ func (w *world) events(t *testing.T, cell string) map[string]int {
 		t.Fatalf("cell %s has the stacks %v, want %d", cell, found, want)
 	}
 	return found
+}
+
+// allEvents is how many events each stack of each cell has had.
+func (w *world) allEvents(t *testing.T) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	for _, c := range w.fleet.Cells {
+		maps.Copy(all, w.events(t, c.Name))
+	}
+	return all
+}
+
+// stackIs waits until a stack has a status.
+func (w *world) stackIs(t *testing.T, cell, stack, status string) {
+	t.Helper()
+	client := cloudformation.NewFromConfig(w.in(t, cell))
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		out, err := client.DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: &stack})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(out.Stacks[0].StackStatus); got == status {
+			return
+		} else if time.Now().After(end) {
+			t.Fatalf("stack %s is %s after %v, want %s", stack, got, patience, status)
+		}
+	}
 }
 
 // busy tells CloudWatch of requests to every shard of every cell, until the test ends: routers' log lines make none here.

@@ -88,6 +88,7 @@ class Deployment:
         """Changes the stack. It is UPDATE_COMPLETE or UPDATE_ROLLBACK_COMPLETE afterwards."""
         stack = self._stack
         resources, outputs = dict(stack.resources), stack.outputs
+        stack.updated = now()
         stack.enter("UPDATE_IN_PROGRESS", "User Initiated")
         obstacles.wait(stack.name)
         try:
@@ -100,7 +101,7 @@ class Deployment:
             stack.outputs = outputs
             stack.enter("UPDATE_ROLLBACK_COMPLETE" if complete else "UPDATE_ROLLBACK_FAILED")
             return
-        stack.content, stack.updated = content, now()
+        stack.content = content
         stack.enter("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
         self._clean_up(resources)
         stack.enter("UPDATE_COMPLETE")

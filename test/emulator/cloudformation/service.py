@@ -176,7 +176,7 @@ class Service(BaseResponse):
 
         def execute() -> None:
             with stack.lock:
-                stack.token = token
+                stack.token, stack.change_set = token, change_set.id
                 if change_set.tags is not None:
                     stack.tags = change_set.tags
                 stack.status = "CREATE_IN_PROGRESS" if change_set.kind == "CREATE" else "UPDATE_IN_PROGRESS"

@@ -67,6 +67,7 @@ class Stack:
     created: datetime.datetime = field(default_factory=now)
     updated: datetime.datetime | None = None
     token: str | None = None
+    change_set: str | None = None  # the id of that which was executed last
     lock: Any = field(default_factory=threading.Lock)
     id: str = ""
 
@@ -101,6 +102,7 @@ class Stack:
         return {
             "StackId": self.id,
             "StackName": self.name,
+            "ChangeSetId": self.change_set,
             "Description": content.template.get("Description") if content else None,
             "Parameters": parameters,
             "CreationTime": self.created,
