@@ -53,6 +53,9 @@ func Run(in Input, opt Options) Report {
 func examine(in Input, options *Options) (Report, []Waiver) {
 	opt := *options
 	g := build(in, opt)
+	if opt.Fleet != nil && len(g.fleetCells(opt.Fleet)) == 0 {
+		opt.PerTenant = nil // that of another fleet
+	}
 	found := g.shareFindings()
 	c := newCounter(g, opt)
 	found = append(found, c.limitFindings()...)
@@ -161,14 +164,14 @@ func (g *graph) judge(f *finding, s *sharers) {
 		}
 		return
 	}
-	f.level = f.rule.level
+	f.level, f.fix = f.rule.level, fixes[n.typ]
 	if reason := g.expected(f.node); reason != "" && !g.beyondCell(f, reason) {
 		f.level, f.reason = Info, reason
 		return
 	}
 	switch f.bond {
 	case order:
-		f.rule, f.level = &ruleOrder, ruleOrder.level
+		f.rule, f.level, f.fix = &ruleOrder, ruleOrder.level, ""
 		f.reason = "only DependsOn leads to it: no request does, but a failed update of it holds back the shards behind it"
 		return
 	case observed:
@@ -220,9 +223,12 @@ func (g *graph) dependMessage(f *finding, inCell map[place]int) string {
 		total += inCell[c]
 		labels = append(labels, cmp.Or(c.Cell, "without a name"))
 	}
-	where := "cell " + labels[0]
-	if len(labels) > 1 {
-		where = fmt.Sprintf("%d cells (%s)", len(labels), strings.Join(labels, ", "))
+	where := " of cell " + labels[0]
+	switch {
+	case len(labels) > 1:
+		where = fmt.Sprintf(" of %d cells (%s)", len(labels), strings.Join(labels, ", "))
+	case cells[0].Cell == "":
+		where = ""
 	}
 	n := &g.nodes[f.node]
 	noun := f.rule.noun
@@ -232,7 +238,7 @@ func (g *graph) dependMessage(f *finding, inCell map[place]int) string {
 	if n.kind == externalNode {
 		noun += " outside of what was read,"
 	}
-	return fmt.Sprintf("%d of %d shards of %s depend on %s %s", len(f.shards), total, where, noun, quote(cmp.Or(n.name, g.pathOf(n), n.id)))
+	return fmt.Sprintf("%d of %d shards%s depend on %s %s", len(f.shards), total, where, noun, quote(cmp.Or(n.name, g.pathOf(n), n.id)))
 }
 
 // pathOf is the construct path of a resource, or "".

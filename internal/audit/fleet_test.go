@@ -84,3 +84,28 @@ func TestPartialAssembly(t *testing.T) {
 		}
 	})
 }
+
+// TestAnotherFleet holds that the fleet file of other stacks, as lies in the directory of who audits, says nothing of the
+// tenants of these, and that a cell without a name is not spoken of.
+func TestAnotherFleet(t *testing.T) {
+	s := stackSet{}
+	s.put(core, "Users", "AWS::Cognito::UserPool", object{})
+	s.section(core, "Outputs")["O"] = object{"Value": object{"Ref": "Users"}, "Export": object{"Name": "users"}}
+	for _, sh := range threeShards {
+		s.put(shardStackName(sh), "F", "AWS::Lambda::Function", object{"ReservedConcurrentExecutions": 1, "Environment": object{"Variables": object{"X": object{"Fn::ImportValue": "users"}}}})
+	}
+	in := s.load(t)
+	for service, known := range map[string]bool{"orders": true, "billing": false} {
+		opt := audit.Options{PerTenant: map[string]int{"": 2}, Fleet: &audit.Fleet{Service: service, Cells: []audit.FleetCell{{Name: "eu-1", Shards: threeShards}}}}
+		r := audit.Run(in, opt)
+		if f := r.Findings[0]; f.Rule != "SD007" || (f.Hits.Tenants != nil) != known || !strings.Contains(f.Message, "user pool") || strings.Contains(f.Fix, "database") {
+			t.Errorf("%s: %+v", service, f)
+		}
+	}
+	r := audit.Run(in, audit.Options{Mapping: rulesOf(t, `stack:.*-(?P<shard>s\d+)`)})
+	for _, f := range r.Findings {
+		if f.Rule == "SD007" && strings.Contains(f.Message, "without a name") {
+			t.Error(f.Message)
+		}
+	}
+}

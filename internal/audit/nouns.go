@@ -70,3 +70,19 @@ var nouns = map[string]string{
 func nounOf(typ, or string) string {
 	return cmp.Or(nouns[typ], nouns[transformed[typ]], or)
 }
+
+// fixes are what to do about a type for which its rule's own advice does not fit.
+var fixes = map[string]string{
+	"AWS::Cognito::UserPool":                fixSignIn,
+	"AWS::Cognito::IdentityPool":            fixSignIn,
+	"AWS::AppConfig::Application":           "deploy its configuration to one shard at a time, by an environment for each, so that a bad flag reaches one",
+	"AWS::OpenSearchService::Domain":        fixSearch,
+	"AWS::OpenSearchServerless::Collection": fixSearch,
+	"AWS::Elasticsearch::Domain":            fixSearch,
+	"AWS::CloudFront::Distribution":         "put it in front of the router and not of the shards, or give each shard its own: a wrong behaviour or origin reaches all behind it",
+}
+
+const (
+	fixSignIn = "keep it off the path of requests: let shards verify tokens by public keys that they keep; and give each cell its own, so that a fault of it stops signing in to one cell"
+	fixSearch = "give each shard its own: a heavy query, a full heap and a red index reach all that search in one"
+)

@@ -73,7 +73,8 @@ func (g *graph) propose() *Proposal {
 
 // propose looks for a mapping among stacks that belong nowhere: of groups of stacks with the same types of
 // resources, a data path among them, the largest whose members a tag, their names or their paths tell apart, and
-// those groups that have the same shards. Its rules say nothing of any other stack. What is as many as the cells that
+// those groups that have the same shards. Its rules say nothing of any other stack, but of those that are nearly like
+// the group: a shard may have a queue more than its siblings. What is as many as the cells that
 // are known, and called as they are, is theirs.
 func propose(stacks []*Stack, all []Stack, cells map[string]bool) *Proposal {
 	like := map[string][]*Stack{}
@@ -85,7 +86,7 @@ func propose(stacks []*Stack, all []Stack, cells map[string]bool) *Proposal {
 	type candidate struct {
 		rule   string
 		shards map[Shard]bool
-		stacks int
+		stacks []*Stack
 	}
 	var found []candidate
 	for _, key := range slices.Sorted(maps.Keys(like)) {
@@ -94,9 +95,9 @@ func propose(stacks []*Stack, all []Stack, cells map[string]bool) *Proposal {
 			continue
 		}
 		for _, rule := range guesses(group) {
-			if shards, ok := tellsApart(rule, group, all); ok {
+			if shards, placed := tellsApart(rule, group, stacks, all); placed != nil {
 				rule, shards = ofCells(rule, shards, cells)
-				found = append(found, candidate{rule, shards, len(group)})
+				found = append(found, candidate{rule, shards, placed})
 				break // the guesses of a group are in the order of trust
 			}
 		}
@@ -104,17 +105,41 @@ func propose(stacks []*Stack, all []Stack, cells map[string]bool) *Proposal {
 	if len(found) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return -cmp.Compare(a.stacks, b.stacks) })
+	slices.SortStableFunc(found, func(a, b candidate) int { return -cmp.Compare(len(a.stacks), len(b.stacks)) })
 	p := &Proposal{Shards: slices.SortedFunc(maps.Keys(found[0].shards), compareShards)}
+	placed := map[*Stack]bool{}
 	for _, c := range found {
 		if maps.Equal(c.shards, found[0].shards) {
-			p.Stacks += c.stacks
+			for _, s := range c.stacks {
+				placed[s] = true
+			}
 			if !slices.Contains(p.Rules, c.rule) {
 				p.Rules = append(p.Rules, c.rule)
 			}
 		}
 	}
+	p.Stacks = len(placed)
 	return p
+}
+
+// alike says whether two stacks, each with a data path, have more types of resources in common than not.
+func alike(a, b *Stack) bool {
+	if kindOf(a) == "" || kindOf(b) == "" {
+		return false
+	}
+	in := map[string]int{}
+	for k, s := range []*Stack{a, b} {
+		for i := range s.Template.Resources {
+			in[s.Template.Resources[i].Type] |= 1 << k
+		}
+	}
+	both := 0
+	for _, who := range in {
+		if who == 1|1<<1 {
+			both++
+		}
+	}
+	return 2*both > len(in)
 }
 
 // kindOf is what like stacks have in common: the types of their resources; "" without one on a data path.
@@ -144,18 +169,20 @@ func ofCells(rule string, shards map[Shard]bool, cells map[string]bool) (string,
 	return strings.Replace(rule, "(?P<shard>", "(?P<cell>", 1), out
 }
 
-// tellsApart says whether a rule gives each stack of a group a shard of its own, and no other stack any.
-func tellsApart(rule string, group []*Stack, all []Stack) (map[Shard]bool, bool) {
+// tellsApart says whether a rule gives each stack of a group a shard of its own, and no other stack any. Of those that
+// belong nowhere, too, what is nearly like the group may have one as well. placed are the stacks that have one, nil when
+// the rule does not tell them apart.
+func tellsApart(rule string, group, nowhere []*Stack, all []Stack) (shards map[Shard]bool, placed []*Stack) {
 	r, err := ParseMapRule(rule)
 	if err != nil {
-		return nil, false
+		return nil, nil
 	}
 	m := newMapping([]MapRule{r})
-	shards := map[Shard]bool{}
+	shards, placed = map[Shard]bool{}, slices.Clone(group)
 	for _, s := range group {
 		p := m.stack(s, s.scope())
 		if p.ID == "" || shards[p] {
-			return nil, false
+			return nil, nil
 		}
 		shards[p] = true
 	}
@@ -163,11 +190,17 @@ func tellsApart(rule string, group []*Stack, all []Stack) (map[Shard]bool, bool)
 		if r.source == mapTag {
 			break // who has the tag says so
 		}
-		if s := &all[i]; !slices.Contains(group, s) && m.stack(s, s.scope()) != (place{}) && kindOf(s) != kindOf(group[0]) {
-			return nil, false
+		s := &all[i]
+		p := m.stack(s, s.scope())
+		switch {
+		case p == place{} || slices.Contains(group, s):
+		case slices.Contains(nowhere, s) && alike(s, group[0]) && p.ID != "" && !shards[p]:
+			shards[p], placed = true, append(placed, s)
+		case kindOf(s) != kindOf(group[0]):
+			return nil, nil
 		}
 	}
-	return shards, true
+	return shards, placed
 }
 
 // guesses are rules that may tell the stacks of a group apart: by a tag, by their names, by their paths.

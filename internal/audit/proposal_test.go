@@ -46,8 +46,11 @@ func TestProposal(t *testing.T) {
 		"by region":           {named(web, "app-eu-west-1", "app-us-east-1", "app-ap-southeast-2"), []string{`stack:app-(?P<shard>[\w-]+)`}, "ap-southeast-2 eu-west-1 us-east-1"},
 		"cells by region":     {named(web, "app-eu-west-1-node-1", "app-us-east-1-node-1"), []string{`stack:app-(?P<shard>[\w-]+)-node-1`}, "eu-west-1 us-east-1"},
 		"nothing alike":       {with(named(web, "a-1"), named(other, "a-2")), nil, ""},
-		"no data path":        {named(role, "a-1", "a-2"), nil, ""},
-		"different shapes":    {named(web, "a-b-c", "a_b"), nil, ""},
+		"a table more": {with(named(object{"Resources": object{"Q": object{"Type": "AWS::SQS::Queue"}, "F": object{"Type": "AWS::Lambda::Function"}, "R": object{"Type": "AWS::IAM::Role"}}}, "pod-1", "pod-2", "pod-4"),
+			named(object{"Resources": object{"Q": object{"Type": "AWS::SQS::Queue"}, "F": object{"Type": "AWS::Lambda::Function"}, "R": object{"Type": "AWS::IAM::Role"}, "T": object{"Type": "AWS::DynamoDB::Table"}}}, "pod-3", "pod-5")),
+			[]string{`stack:pod-(?P<shard>\d+)`}, "1 2 3 4 5"},
+		"no data path":     {named(role, "a-1", "a-2"), nil, ""},
+		"different shapes": {named(web, "a-b-c", "a_b"), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := manifestOf(t, c.stacks)
@@ -63,6 +66,9 @@ func TestProposal(t *testing.T) {
 			}
 			if r.Proposal == nil || !slices.Equal(r.Proposal.Rules, c.rules) {
 				t.Fatalf("proposes %+v, want %q", r.Proposal, c.rules)
+			}
+			if r.Proposal.Stacks > len(c.stacks) {
+				t.Errorf("places %d of %d stacks", r.Proposal.Stacks, len(c.stacks))
 			}
 			for _, rule := range c.rules {
 				if flag := "--shard '" + rule + "'"; !strings.Contains(r.Findings[0].Fix, flag) || !strings.Contains(r.Unjudged(), flag) {

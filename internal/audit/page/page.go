@@ -22,6 +22,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"cellwall.dev/cellwall/internal/audit"
 )
@@ -35,13 +36,14 @@ const (
 	maxSteps   = 64   // of one path
 	maxText    = 600  // bytes of one text
 	maxName    = 160  // of one in the table
+	shortID    = 5    // letters of a shard that stand upright above a wide column
 	fewColumns = 12   // up to which they are wide enough for the names of their cells
 )
 
 //go:embed page.html page.css page.js
 var sources embed.FS
 
-var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"text": text, "name": name, "plural": plural, "percent": percent}).ParseFS(sources, "page.html"))
+var layout = template.Must(template.New("page.html").Funcs(template.FuncMap{"text": text, "name": name, "plural": plural, "percent": percent, "parts": parts}).ParseFS(sources, "page.html"))
 
 func source(name string) string {
 	data, err := sources.ReadFile(name)
@@ -88,6 +90,14 @@ type cell struct {
 // Few says whether there is room for wide columns.
 func (v *view) Few() bool { return len(v.Columns) <= fewColumns }
 
+// Short says whether the names of all shards have room on one line.
+func (v *view) Short() bool {
+	return !slices.ContainsFunc(v.Columns, func(c column) bool { return utf8.RuneCountInString(c.Shard.ID) > shortID })
+}
+
+// Wide is how many columns the table has.
+func (v *view) Wide() int { return 1 + len(v.Columns) }
+
 type column struct {
 	Shard audit.Shard
 	First bool // of its cell
@@ -129,6 +139,7 @@ type finding struct {
 // path is what the script shows: it is small because there are many.
 type path struct {
 	Finding int    `json:"f"`
+	Name    string `json:"n"` // what is shared, as its row calls it
 	Shard   string `json:"s"`
 	Steps   []step `json:"p"`
 }
@@ -158,6 +169,14 @@ func name(s string) string {
 		return text(head) + "…"
 	}
 	return text(s)
+}
+
+// parts are the parts of a type, between which a line may break.
+func parts(typ string) []string {
+	if typ == "" {
+		return nil
+	}
+	return strings.Split(typ, "::")
 }
 
 func plural(n int, word string) string {
@@ -352,7 +371,7 @@ func (v *view) row(f *finding, at map[audit.Shard]int) row {
 		r.Marks[i].On = true
 		if k < len(f.Finding.Paths) && f.Finding.Paths[k].Shard == s && len(v.Paths) < maxPaths {
 			r.Marks[i].Path = len(v.Paths)
-			v.Paths = append(v.Paths, shorten(f.Index, &f.Finding.Paths[k]))
+			v.Paths = append(v.Paths, shorten(f, &f.Finding.Paths[k]))
 		}
 	}
 	for i := range r.Marks {
@@ -371,8 +390,8 @@ func (v *view) row(f *finding, at map[audit.Shard]int) row {
 	return r
 }
 
-func shorten(index int, p *audit.Path) path {
-	out := path{Finding: index, Shard: text(p.Shard.String()), Steps: []step{}}
+func shorten(f *finding, p *audit.Path) path {
+	out := path{Finding: f.Index, Name: name(f.Name), Shard: text(p.Shard.String()), Steps: []step{}}
 	for i, s := range p.Steps {
 		if i == maxSteps {
 			out.Steps = append(out.Steps, step{Name: plural(len(p.Steps)-i, "more step"), Type: "…"})

@@ -22,7 +22,7 @@
     from = button;
     button.setAttribute("aria-pressed", "true");
     panel.className = button.closest("tr").className;
-    title.textContent = "Why shard " + path.s + " fails with " + (path.p.length ? path.p[path.p.length - 1].n : "it");
+    title.textContent = "Why shard " + path.s + " fails with " + (path.n || "it");
     link.setAttribute("href", "#f" + path.f);
     steps.replaceChildren();
     path.p.forEach(function (step, i) {
@@ -35,6 +35,7 @@
     });
     panel.hidden = false;
     document.body.classList.add("open");
+    button.scrollIntoView({ block: "nearest", inline: "nearest" }); // the panel may have come over it
   }
   function close() {
     if (panel.hidden) return;
