@@ -49,11 +49,12 @@ bench: tools-go build ## the figures of docs/performance.md
 # What lasts for minutes: a race-enabled soak, and the long form of the tests that break a cell and that deploy the fleet.
 SOAK ?= 5m
 .PHONY: soak
-soak: tools-all node_modules/.stamp .venv/.stamp ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer; cut every hole into the fleet; explore rollouts; deploy the fleet at full size
+soak: tools-all node_modules/.stamp .venv/.stamp ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer; cut every hole into the fleet; explore rollouts; deploy the fleet at full size, and roll a small one out
 	@$(progress) "soak of $(SOAK), and long faults" go test $(race) -count=1 -timeout 60m -v ./test/footnote -soak $(SOAK)
 	@$(progress) "every hole that the audit must find, in each place" go test -count=1 -timeout 30m ./internal/audit -run TestSampleMutants -all-homes
 	@$(progress) "every order of events of larger rollouts" go test -count=1 -timeout 60m -v ./internal/rollout -whole
 	@$(progress) "the sample fleet with all of its shards" go test -count=1 -timeout 30m ./test/deploy -run TestDeployment -whole
+	@$(progress) "a rollout that waits for requests, and for leases to run out" go test -count=1 -timeout 30m ./test/rollout -long
 
 .PHONY: cold
 cold: tools-go ## how long the functions take to start, beside one that links the same SDK clients

@@ -48,7 +48,7 @@ func TestDocumentedTestsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources []byte
-	for _, dir := range []string{"test/awsemu", "test/deploy", "test/dynamo", "test/rie", "test/snapshots", "test/footnote", "test/local", "cdk/stamp", "internal/routing", "internal/dircache", "internal/awsevent", "internal/handler", "internal/adapter/shardlambda", "internal/adapter/cwmetrics", "internal/adapter/cwgate", "internal/adapter/probehttp", "lambda/shardkit", "test/rollout", "test/stacks"} {
+	for _, dir := range []string{"test/awsemu", "test/deploy", "test/dynamo", "test/rie", "test/snapshots", "test/footnote", "test/local", "cdk/stamp", "internal/routing", "internal/dircache", "internal/awsevent", "internal/handler", "internal/adapter/shardlambda", "internal/adapter/cwmetrics", "internal/adapter/cwgate", "internal/adapter/probehttp", "lambda/shardkit", "test/rollout", "test/stacks", "internal/rollout/run"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
