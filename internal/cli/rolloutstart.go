@@ -74,7 +74,7 @@ halted, rolled back or aborted. 1 when it failed: nobody drives the rollout then
 	wordsVar(cmd.Flags(), &s.needsOld, "needs-old", "with --phase contract: digests that need the old form, separated by commas; none may run in any cell")
 	wordsVar(cmd.Flags(), &s.despite, "despite", "alarms that fire already and do not count, as the rollout names them (health, s03/load), separated by commas; with --because")
 	cmd.Flags().BoolVar(&s.revert, "revert", false, "roll back by itself after a halt")
-	cmd.Flags().DurationVar(&s.bake, "bake", localBake, "with --worker: how long each stage and each wave bake, instead of as the fleet says")
+	cmd.Flags().DurationVar(&s.bake, "bake", localBake, "with --worker: how long each zone of a cell bakes, instead of as the fleet says")
 	cmd.Flags().BoolVar(&s.asFleet, "fleet-bakes", false, "with --worker: bake as long as the fleet says")
 	intVar(cmd.Flags(), &s.minRequests, "min-requests", -1, "with --worker: requests before a bake may end, 0 for none (default: as the fleet says)")
 	f.where(cmd)

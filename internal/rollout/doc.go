@@ -65,8 +65,8 @@
 // Four and five cells at once, and every event for up to three cells, are gone through by make soak.
 //
 //  1. NothingAfterRed: once a gate was red or a stack failed, nothing is prepared or executed.
-//  2. NoSkip: a cell is executed only after all cells of the waves before it are done and those of the batches
-//     before it are baking at least; a rollout is done only when every cell is.
+//  2. NoSkip: a cell is executed only after all cells of the waves and batches before it are done; a rollout is done
+//     only when every cell is.
 //  3. OnlyTouched: a stage is restored only if it was executed, to the digest that was read before that; and when
 //     a rollout has been rolled back, each executed stage was read with that digest, or had none.
 //  4. DoneIsProved: a cell is done only after each of its stages was read complete with the rollout's digest since

@@ -178,7 +178,7 @@ func (n *next) advance() {
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return c.Step == Looking }) {
 		return
 	}
-	batch := slices.IndexFunc(cells, func(c *Cell) bool { return c.Step != Baking && c.Step != Done })
+	batch := slices.IndexFunc(cells, func(c *Cell) bool { return c.Step != Done })
 	for _, c := range cells {
 		switch c.Step {
 		case Seen:

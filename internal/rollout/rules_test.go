@@ -58,7 +58,7 @@ func noSkip(_, after *node, _ Event, commands []Command) string {
 			if o.Wave < at.Wave && o.Step != Done {
 				return fmt.Sprintf("%s of %s, while %s of an earlier wave is %s", c.Kind, c.Cell, o.Name, o.Step)
 			}
-			if o.Wave == at.Wave && o.Batch < at.Batch && o.Step != Done && o.Step != Baking {
+			if o.Wave == at.Wave && o.Batch < at.Batch && o.Step != Done {
 				return fmt.Sprintf("%s of %s, while %s of an earlier batch is %s", c.Kind, c.Cell, o.Name, o.Step)
 			}
 			if o.Wave == at.Wave && (o.Step == Waiting || o.Step == Looking) {

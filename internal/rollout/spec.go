@@ -66,8 +66,8 @@ type Spec struct {
 
 // Wave is the cells that are deployed together and then bake.
 type Wave struct {
-	// Batches are deployed one after another: the next begins when all cells of the last are deployed and were
-	// seen green. A cell's bake begins when the cell is deployed.
+	// Batches are deployed one after another: the next begins when all cells of the last have baked, so that no more
+	// cells than those of a batch are new and unproved at once. A cell's bake begins when the cell is deployed.
 	Batches [][]PlannedCell `json:"batches"`
 	Bake    Duration        `json:"bake"`
 }

@@ -90,13 +90,19 @@ func (r *Rolling) Running(ctx context.Context) ([]rollout.Running, error) {
 	return out, nil
 }
 
-// Cells are the running cells with their stages, a zone each, in the order of the fleet. Each stage bakes as long.
+// Cells are the running cells with their stages, a zone each, in the order of the fleet. Each stage bakes as long, but
+// for the last: after it comes the bake of the wave. So each zone bakes once, as rollout plan says.
 func (r *Rolling) Cells(bake time.Duration) []rollout.PlannedCell {
 	var all []rollout.PlannedCell
 	for _, p := range r.cells {
 		c := rollout.PlannedCell{Name: p.Cell}
-		for _, s := range stagesOf(p) {
-			c.Stages = append(c.Stages, rollout.PlannedStage{Name: stageName(s.Zone), Bake: rollout.Duration(bake)})
+		zones := stagesOf(p)
+		for i, s := range zones {
+			stage := rollout.PlannedStage{Name: stageName(s.Zone)}
+			if i+1 < len(zones) {
+				stage.Bake = rollout.Duration(bake)
+			}
+			c.Stages = append(c.Stages, stage)
 		}
 		all = append(all, c)
 	}

@@ -344,7 +344,7 @@ func TestWaves(t *testing.T) {
 		t.Errorf("service %q", r.Service())
 	}
 	cell := func(name string, bake time.Duration) rollout.PlannedCell {
-		return rollout.PlannedCell{Name: name, Stages: []rollout.PlannedStage{{Name: "zone-a", Bake: rollout.Duration(bake)}, {Name: "zone-b", Bake: rollout.Duration(bake)}}}
+		return rollout.PlannedCell{Name: name, Stages: []rollout.PlannedStage{{Name: "zone-a", Bake: rollout.Duration(bake)}, {Name: "zone-b"}}}
 	}
 	planned := func(bake time.Duration, names ...string) rollout.Wave {
 		w := rollout.Wave{Bake: rollout.Duration(bake)}

@@ -18,7 +18,7 @@ const (
 	newer = "sha256:new"
 )
 
-// spec is a canary, then two cells, and one more beside them when these bake.
+// spec is a canary, then two cells, and one more when these have baked.
 func spec(id string) rollout.Spec {
 	cell := func(name string) rollout.PlannedCell {
 		return rollout.PlannedCell{Name: name, Stages: []rollout.PlannedStage{{Name: "core"}, {Name: "zone-a", Bake: rollout.Duration(10 * time.Second)}}}

@@ -43,42 +43,37 @@ func baked(since, now time.Time) time.Duration {
 func Left(s rollout.State, now time.Time) time.Duration {
 	var left time.Duration
 	for w, wave := range s.Spec.Waves {
-		longest := make([]time.Duration, len(wave.Batches)) // stages, by batch
-		ends := make([]time.Duration, len(wave.Batches))    // stages and the wave's own bake, which begins when its cell is deployed
+		longest := make([]time.Duration, len(wave.Batches)) // one batch after the other
 		for _, c := range s.Cells {
 			if c.Wave == w {
-				stages, own := leftOf(s, c, now)
-				longest[c.Batch] = max(longest[c.Batch], stages)
-				ends[c.Batch] = max(ends[c.Batch], stages+own)
+				longest[c.Batch] = max(longest[c.Batch], leftOf(s, c, now))
 			}
 		}
-		var begin, end time.Duration
-		for b := range wave.Batches {
-			end = max(end, begin+ends[b])
-			begin += longest[b]
+		for _, l := range longest {
+			left += l
 		}
-		left += end
 	}
 	return left
 }
 
-// leftOf is the bakes of the cell's stages that are left, and what is left of the wave's.
-func leftOf(s rollout.State, c rollout.Cell, now time.Time) (stages, own time.Duration) {
+// leftOf is what is left of the bakes of a cell: of its stages, and of the wave's own.
+func leftOf(s rollout.State, c rollout.Cell, now time.Time) time.Duration {
 	if c.Step == rollout.Done {
-		return 0, 0
+		return 0
 	}
 	total, since, _ := Bake(s, c)
 	rest := max(0, total-baked(since, now))
 	if c.Step == rollout.Baking {
-		return 0, rest
+		return rest
 	}
+	left := time.Duration(s.Spec.Waves[c.Wave].Bake)
 	for i, p := range planned(s.Spec, c).Stages {
 		switch {
 		case i == c.Stage && c.Step == rollout.Proving:
-			stages += rest
+			left += rest
 		case i >= c.Stage:
-			stages += time.Duration(p.Bake)
+			left += time.Duration(p.Bake)
 		}
 	}
-	return stages, time.Duration(s.Spec.Waves[c.Wave].Bake)
+	return left
 }

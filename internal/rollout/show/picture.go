@@ -200,7 +200,7 @@ func (v View) sentence(c rollout.Cell) string {
 	case rollout.Seen:
 		return "ready; waits for the cells before it"
 	case rollout.Reading:
-		return in + ": reads what runs there"
+		return in + ": reads what runs there, and waits while somebody else is changing it"
 	case rollout.WasRead:
 		return in + ": waits to be prepared"
 	case rollout.Preparing:
