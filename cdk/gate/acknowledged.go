@@ -1,18 +1,42 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/constructs-go/constructs/v10"
 
 	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/audit/assembly"
 )
 
-// acknowledgements are what was acknowledged above all stacks, at a Stage or at what holds it. The assembly does not
-// tell of these. Those at stacks and below stand in its metadata, where the audit reads them.
+// record writes what is acknowledged above all stacks into the assembly, for every later audit of it, or takes away what
+// an earlier synthesis left there. The CDK itself writes what is acknowledged at stacks and below, and no more.
+func record(dir string, all []audit.Acknowledgement) error {
+	file := filepath.Join(dir, assembly.AcknowledgedFile)
+	if len(all) == 0 {
+		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	data, err := assembly.EncodeAcknowledged(all)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
+}
+
+// Off leaves an app without a gate, and its assembly without what an earlier one recorded.
+func Off(app awscdk.App) error { return record(*app.Outdir(), nil) }
+
+// acknowledgements are what was acknowledged above all stacks, at a Stage or at what holds it.
 func acknowledgements(app constructs.IConstruct) []audit.Acknowledgement {
 	return collect(nil, app, *awscdk.Validations_ACKNOWLEDGED_RULES_METADATA_KEY())
 }

@@ -21,7 +21,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		v, err := newPlugin(*measured, Options{Stderr: io.Discard}).judge(nil, nil)
+		v, err := newPlugin(*measured, Options{Stderr: io.Discard}).judge(nil)
 		if err != nil {
 			b.Fatal(err)
 		}

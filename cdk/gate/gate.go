@@ -27,7 +27,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,7 +105,10 @@ func (p *plugin) Validate(c awscdk.IPolicyValidationContext) (report *awscdk.Pol
 	for _, s := range *c.StackTemplates() {
 		templates = append(templates, *s.TemplatePath)
 	}
-	v, err := p.judge(templates, acknowledgements(c.AppConstruct()))
+	if err := record(p.dir, acknowledgements(c.AppConstruct())); err != nil {
+		return p.failed(err)
+	}
+	v, err := p.judge(templates)
 	if err != nil {
 		return p.failed(err)
 	}
@@ -128,7 +130,7 @@ func (p *plugin) failed(err error) *awscdk.PolicyValidationPluginReport {
 }
 
 // judge reads the assembly once and audits it. templates are all that the CDK wrote.
-func (p *plugin) judge(templates []string, acks []audit.Acknowledgement) (verdict, error) {
+func (p *plugin) judge(templates []string) (verdict, error) {
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
 		return verdict{}, err
@@ -141,8 +143,6 @@ func (p *plugin) judge(templates []string, acks []audit.Acknowledgement) (verdic
 	if err := p.complete(in, templates); err != nil {
 		return verdict{}, err
 	}
-	// The audit takes each acknowledgement once, and whatever stack it comes with: its path says what it is about.
-	in.Stacks[0].Acknowledged = slices.Concat(in.Stacks[0].Acknowledged, acks)
 	return newVerdict(p.dir, p.run(in, p.opt.Audit), p.opt.FailOn), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/audit"
+	"cellwall.dev/cellwall/internal/audit/assembly"
 )
 
 var today = time.Date(2027, 1, 15, 9, 0, 0, 0, time.UTC)
@@ -77,7 +78,11 @@ func TestAcknowledged(t *testing.T) {
 		"at the whole app": {"", good, today, "WV002"}, // it would hide every later hole of the rule
 	} {
 		t.Run(name, func(t *testing.T) {
-			report, said, refused := cell{shared: true, acks: map[string]string{c.path: c.reason}}.synthesise(t, on(c.day))
+			k := cell{shared: true, acks: map[string]string{c.path: c.reason}, out: filepath.Join(t.TempDir(), "out")}
+			report, said, refused := k.synthesise(t, on(c.day))
+			if again := auditOf(t, k.out, c.day); again != (c.refused != "") {
+				t.Errorf("cellwall audit of the assembly finds something: %v, the gate: %v", again, !again)
+			}
 			if c.refused != "" {
 				if why := report.why(); !refused || !strings.Contains(why, "error SD003") || !strings.Contains(why, c.refused+": the acknowledgement of SD003 at ") {
 					t.Errorf("refused: %v; it said:\n%s\nand reported %+v", refused, said, report)
@@ -131,7 +136,7 @@ func TestUnread(t *testing.T) {
 					}
 				}
 			}
-			v, err := newPlugin("out", on(today)).judge(templates, nil)
+			v, err := newPlugin("out", on(today)).judge(templates)
 			if err == nil {
 				t.Fatalf("judged as %+v", v)
 			}
@@ -176,5 +181,35 @@ func TestBroken(t *testing.T) {
 	}
 	if said := synth("out", "eu-1/shard-s01"); !strings.Contains(said, "FATAL "+why) { // the assembly as it was left
 		t.Errorf("of the folder it said:\n%s", said)
+	}
+}
+
+// auditOf says whether an audit of a written assembly finds anything at or above error, as cellwall audit does.
+func auditOf(t *testing.T, dir string, day time.Time) bool {
+	t.Helper()
+	in, err := assembly.Load(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := audit.Run(in, audit.Options{Today: day})
+	return r.AtLeast(audit.Error) > 0
+}
+
+// TestForgotten: what is acknowledged at a Stage no more is not in the assembly any more, with the gate and without.
+func TestForgotten(t *testing.T) {
+	k := cell{shared: true, acks: map[string]string{"eu-1": "these two fail together, expires 2027-01-15"}, out: filepath.Join(t.TempDir(), "out")}
+	for _, again := range []func() error{
+		func() error { _, _, _ = cell{shared: true, out: k.out}.synthesise(t, on(today)); return nil },
+		func() error { return Off(cell{shared: true}.app(k.out)) },
+	} {
+		if _, _, refused := k.synthesise(t, on(today)); refused || auditOf(t, k.out, today) {
+			t.Fatal("an acknowledgement at the Stage is not heeded")
+		}
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+		if !auditOf(t, k.out, today) {
+			t.Error("an acknowledgement that is no more still holds")
+		}
 	}
 }

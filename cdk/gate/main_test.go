@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 // cell is an app with a global stack and a cell of two shards.
 type cell struct {
 	shared bool              // both shards take their work from one queue of the core
+	out    string            // the folder of the assembly, "" for one of the test's
 	acks   map[string]string // construct path to the reason with which SD003 is acknowledged there
 }
 
@@ -83,7 +85,7 @@ func resource(scope constructs.Construct, id, typ string, properties map[string]
 // synthesise runs the app with a gate, without a command line. A CDK that no command line started fails by itself.
 func (k cell) synthesise(t *testing.T, o Options) (r pluginReport, stderr string, refused bool) {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "out")
+	out := cmp.Or(k.out, filepath.Join(t.TempDir(), "out"))
 	var said bytes.Buffer
 	o.Stderr = &said
 	app := k.app(out)

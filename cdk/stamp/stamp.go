@@ -89,6 +89,9 @@ func Run(o Options) (err error) {
 		}
 		gate.Add(app, o)
 	case "off":
+		if err := gate.Off(app); err != nil {
+			return err
+		}
 	default:
 		return fmt.Errorf("-c audit=%s: write on or off", how)
 	}

@@ -167,9 +167,9 @@ func glob(pattern, text string) bool {
 // Acknowledgement is a rule that a template's author accepts for a construct, as
 // Validations.of(construct).acknowledge of the AWS CDK records it.
 type Acknowledgement struct {
-	Path   string // construct path
-	Rule   string // with its namespace: cellwall::SD001
-	Reason string
+	Path   string `json:"path"` // construct path
+	Rule   string `json:"rule"` // with its namespace: cellwall::SD001
+	Reason string `json:"reason"`
 }
 
 // metadataAcknowledged is the key under which CDK keeps acknowledgements; in a resource's Metadata it

@@ -52,6 +52,10 @@ func Load(fsys fs.FS) (audit.Input, error) {
 		if len(l.in.Stacks) == 0 && len(l.faults) == 0 && l.broken == nil {
 			l.fail("manifest.json", errors.New(l.noStacks()))
 		}
+		// the audit takes each acknowledgement once, and whatever stack it comes with: its path says what it is about
+		if acks := l.acknowledged(); len(l.in.Stacks) > 0 {
+			l.in.Stacks[0].Acknowledged = append(l.in.Stacks[0].Acknowledged, acks...)
+		}
 	case errors.Is(err, fs.ErrNotExist):
 		l.bare()
 	case errors.Is(err, fs.ErrPermission):

@@ -372,3 +372,23 @@ func FuzzAudit(f *testing.F) {
 		audited(t, fstest.MapFS{"o-c-core.template": {Data: core}, "o-c-shard-1.template": {Data: one}, "o-c-shard-2.template": {Data: two}})
 	})
 }
+
+// What is acknowledged above all stacks stands beside the manifest; a file of another form is no file to go by.
+func TestLoadAcknowledged(t *testing.T) {
+	text, err := EncodeAcknowledged([]audit.Acknowledgement{{Path: "eu-1", Rule: "cellwall::SD003", Reason: "expires 2027-01-15"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(text string) (audit.Input, error) {
+		return Load(fstest.MapFS{"manifest.json": {Data: []byte(fmt.Sprintf(stackOf, "a.json"))}, "a.json": {Data: []byte(empty)}, AcknowledgedFile: {Data: []byte(text)}})
+	}
+	in, err := load(string(text))
+	if err != nil || len(in.Stacks[0].Acknowledged) != 1 || in.Stacks[0].Acknowledged[0].Path != "eu-1" {
+		t.Errorf("%+v, %v", in.Stacks, err)
+	}
+	for _, broken := range []string{"{}", "[]", "", `{"schema": "cellwall.acknowledged/v2"}`} {
+		if _, err := load(broken); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), AcknowledgedFile) {
+			t.Errorf("%q: %v", broken, err)
+		}
+	}
+}
