@@ -120,13 +120,15 @@ func (n *next) read(c *Cell) error {
 	return nil
 }
 
-// before keeps what was read first: what the rollback leads to.
+// before keeps what was read last before the change: what the rollback leads to. Days may lie between two reads, and
+// somebody else's change with them.
 func (n *next) before(stage *Stage) {
-	if !stage.Read {
-		stage.Read = true
-		if n.stack() != Absent {
-			stage.Previous = n.e.Digest
-		}
+	if stage.Touched {
+		return
+	}
+	stage.Read, stage.Previous = true, ""
+	if n.stack() != Absent {
+		stage.Previous = n.e.Digest
 	}
 }
 

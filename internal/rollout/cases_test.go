@@ -148,6 +148,25 @@ func TestMinRequests(t *testing.T) {
 	}
 }
 
+// TestReadAnewAfterAPause: somebody else changes a stage after it was read, while the rollout rests or nobody drives it; the
+// way back leads to what was there last.
+func TestReadAnewAfterAPause(t *testing.T) {
+	for name, rest := range map[string][]Event{
+		"read, and paused":      {{Kind: Pause}, {Kind: Read, Cell: "c1", Stage: "s0", Stack: Complete, Digest: "old"}, {Kind: Resume}},
+		"prepared, and paused":  {{Kind: Read, Cell: "c1", Stage: "s0", Stack: Complete, Digest: "old"}, {Kind: Pause}, {Kind: Prepared, Cell: "c1", Stage: "s0"}, {Kind: Resume}},
+		"preparing, and killed": {{Kind: Read, Cell: "c1", Stage: "s0", Stack: Complete, Digest: "old"}, {Kind: Taken, Fencing: 2}},
+		"read, and killed":      {{Kind: Pause}, {Kind: Read, Cell: "c1", Stage: "s0", Stack: Complete, Digest: "old"}, {Kind: Taken, Fencing: 2}, {Kind: Resume}},
+	} {
+		s := more(t, play(t, one(), look("c1", Observation{})), rest...)
+		expect(t, s, IsRunning, Reading)
+		s = more(t, s, Event{Kind: Read, Cell: "c1", Stage: "s0", Stack: Complete, Digest: "by hand"}, Event{Kind: Prepared, Cell: "c1", Stage: "s0"})
+		expect(t, s, IsRunning, Executing)
+		if p := s.Cells[0].Stages[0].Previous; p != "by hand" {
+			t.Errorf("%s: the way back leads to %q", name, p)
+		}
+	}
+}
+
 // TestHaltAmongSiblings: a cell halts the rollout while others of its batch are executing: these end, are read, and begin
 // nothing more. With Revert they go back as soon as they have ended.
 func TestHaltAmongSiblings(t *testing.T) {

@@ -34,7 +34,8 @@
 // A halt for a cell's stack leaves it failed. Nobody but Next moves a cell from looked, read or prepared, and only
 // while the rollout runs. A looked cell is looked at until its turn comes, and goes back to looking when something fires
 // in it. One that was told to prepare or execute and may not begin any more, since the rollout was paused meanwhile, is
-// read anew; and looked at anew, if nothing of it was ever changed.
+// read anew; and looked at anew, if nothing of it was ever changed. So is one that was read or prepared when a pause ends
+// or somebody takes over: what a stage was before its change is what was read last, however long that took.
 //
 // On the way back, for the stages that were executed, the last first:
 //

@@ -83,7 +83,7 @@ func (n *next) wish() error {
 		for i := range n.Cells {
 			// What the last holder was told may have been done or not: only a read can say.
 			switch c := &n.Cells[i]; c.Step {
-			case Preparing, Ready, Executing:
+			case WasRead, Preparing, Ready, Executing:
 				c.Step, c.First = Reading, false
 			case Restoring:
 				c.Step = UndoReading
@@ -106,6 +106,9 @@ func (n *next) wish() error {
 			return err
 		}
 		n.Despite = append(n.Despite, n.e.Despite...)
+		if n.Status == IsPaused {
+			n.readAnew()
+		}
 		n.status(IsRunning, "")
 	case Abort:
 		if n.Status.Over() {
@@ -124,6 +127,15 @@ func (n *next) wish() error {
 	}
 	n.changed = true
 	return nil
+}
+
+// readAnew has read again what was read before a pause, which may have been long: nobody has kept others from changing it.
+func (n *next) readAnew() {
+	for i := range n.Cells {
+		if c := &n.Cells[i]; c.Step == WasRead || c.Step == Ready {
+			c.Step = Reading
+		}
+	}
 }
 
 // because is the reason for a wish, with who had it.

@@ -84,7 +84,7 @@ func onlyTouched(before, after *node, e Event, commands []Command) string {
 				return fmt.Sprintf("%s/%s: executed and touched differ", c.Name, s.Name)
 			}
 			never := e.Kind == Executed && e.Untouched && e.Cell == c.Name && e.Stage == s.Name && before.told[i][j] == 1
-			if was.Touched && !s.Touched && !never || was.Read && (!s.Read || s.Previous != was.Previous) {
+			if was.Touched && !s.Touched && !never || was.Read && !s.Read || was.Touched && s.Previous != was.Previous {
 				return fmt.Sprintf("%s/%s: what was before it is forgotten", c.Name, s.Name)
 			}
 			if never && s.Touched && !told {

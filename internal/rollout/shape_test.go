@@ -227,7 +227,7 @@ func (n *node) keyBack(b []byte, i int) []byte {
 		return append(b, 0)
 	}
 	switch c.Step {
-	case Preparing, Ready, Executing, Reading, Settling, UndoReading, Restoring, UndoSettling:
+	case WasRead, Preparing, Ready, Executing, Reading, Settling, UndoReading, Restoring, UndoSettling:
 		var first byte
 		if c.Step == Executing {
 			first = 2 * n.told[i][c.Stage]
