@@ -452,11 +452,17 @@ func TestRolloutTaken(t *testing.T) {
 	o.until("the canary bakes", func() bool { return o.step("eu-canary") == rollout.Proving })
 	cancel(Interrupted(2))
 	first.wait()
+	o.is(ExitDone, "next: nobody drives it, and nothing of it is watched: go on with cellwall rollout resume", "status")
+	watcher := o.begin(t.Context(), "watch")
+	o.until("who watches is told that nobody drives", func() bool { return strings.Contains(watcher.errs.String(), "nobody drives the rollout\nhint: ") })
 	if _, err := o.store.Take(t.Context(), "orders", "ann@dead", o.clock.Now(), time.Second); err != nil {
 		t.Fatal(err)
 	}
 	o.requests.Store(1000)
 	o.is(ExitDone, "the rollout is done", "resume")
+	if code, _, errs := watcher.wait(); code != ExitDone {
+		t.Errorf("status %d, %s", code, errs)
+	}
 }
 
 // TestRolloutPicture draws over what it drew, in a terminal.

@@ -167,6 +167,15 @@ func (f *rolloutFlags) next(s rollout.State) string {
 	return ""
 }
 
+// nextUnder is next, where the lease is known: what nobody drives does not go on by itself.
+func (f *rolloutFlags) nextUnder(s rollout.State, l *run.Lease) string {
+	driven := l != nil && l.Until.After(f.rollouts.clock.Now())
+	if !driven && (s.Status == rollout.IsRunning || s.Status == rollout.IsRollingBack) {
+		return "nobody drives it, and nothing of it is watched: go on with " + f.command("resume", s.Spec.ID) + ", back with " + f.command("rollback", s.Spec.ID) + ", or leave it as it is with " + f.command("abort", s.Spec.ID)
+	}
+	return f.next(s)
+}
+
 // optionalID is the id that was given, or "" for the latest rollout.
 func optionalID(args []string) string {
 	if len(args) == 0 {
@@ -200,7 +209,7 @@ func (f *rolloutFlags) explain(id string, s rollout.State, err error) error {
 	case errors.Is(err, run.ErrNone):
 		return hint(usagef("%w", err), "%s lists those that there are", f.command("history"))
 	case errors.Is(err, run.ErrLost), errors.Is(err, run.ErrStale):
-		return hint(foundf("%w", err), "somebody else has taken over: watch it with %s", f.command("watch"))
+		return hint(foundf("%w", err), "%s says whether somebody else has taken over; when nobody has, go on with %s", f.command("status"), f.command("resume"))
 	case errors.Is(err, run.ErrNotNow), errors.Is(err, rollout.ErrUnexpected):
 		return hint(foundf("%w", err), "see %s", f.command("status"))
 	case errors.Is(err, rollout.ErrNeedsOld):

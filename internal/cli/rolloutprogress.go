@@ -108,6 +108,15 @@ func (p *progress) holds(l *run.Lease) {
 	p.changed()
 }
 
+// alone says, where there is no picture, that nobody drives, and what to do.
+func (p *progress) alone(next string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.screen == nil && next != "" {
+		fmt.Fprintf(p.err, "%s nobody drives the rollout\nhint: %s\n", stamp(p.now()), printed(next))
+	}
+}
+
 func (p *progress) changed() {
 	select {
 	case p.dirty <- struct{}{}:

@@ -45,7 +45,7 @@ Exit status 0, however the rollout stands; 3 when there never was one.`,
 					look = show.Look{Width: 120}
 				}
 				look.Height = statusLines
-				view := show.View{State: last.State, Now: now, Lease: lease, Hint: f.next(last.State)}
+				view := show.View{State: last.State, Now: now, Lease: lease, Hint: f.nextUnder(last.State, lease)}
 				for _, line := range view.Lines(look) {
 					if _, err := fmt.Fprintln(f.out, line); err != nil {
 						return fmt.Errorf("write the status: %w", err)

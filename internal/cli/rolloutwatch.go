@@ -41,7 +41,7 @@ func (f *rolloutFlags) watch(ctx context.Context, d *rolloutDesk, id string) err
 		return f.explain(id, rollout.State{}, err)
 	}
 	p := f.newProgress(f.asJSON, f.rollouts.clock.Now)
-	p.hint = f.next
+	p.hint = func(s rollout.State) string { return f.nextUnder(s, p.lease) }
 	f.watches()
 	end := p.draw()
 	s, err := f.follow(ctx, d, last, p)
@@ -61,6 +61,7 @@ func (f *rolloutFlags) follow(ctx context.Context, d *rolloutDesk, last run.Reco
 	p.Recorded(last)
 	replay := show.NewReplay(last.State)
 	replay.Jump(last)
+	alone := false
 	for failed := 0; ; {
 		s := replay.State()
 		if s.Status.Over() {
@@ -70,6 +71,12 @@ func (f *rolloutFlags) follow(ctx context.Context, d *rolloutDesk, last run.Reco
 		if err == nil {
 			p.holds(lease)
 			drives := lease != nil && lease.Until.After(f.rollouts.clock.Now())
+			if drives {
+				alone = false
+			} else if !alone { // lines do not say it otherwise, and nothing comes any more
+				alone = true
+				p.alone(f.nextUnder(s, lease))
+			}
 			if s.Status == rollout.IsHalted && !drives {
 				// What was journalled before the lease was given back is read.
 				if last, err = d.store.Last(ctx, d.service, id); err == nil && last.Seq == replay.Seq() {

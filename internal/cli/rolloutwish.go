@@ -96,7 +96,7 @@ func (f *rolloutFlags) ask(ctx context.Context, driver *run.Driver, id string, w
 	if !errors.Is(err, run.ErrNotNow) {
 		return s, err
 	}
-	if _, lives, again := driver.Living(ctx); again == nil && !lives {
+	if _, lives, again := driver.Living(ctx); errors.Is(err, run.ErrSilent) || again == nil && !lives {
 		return s, errNobody
 	}
 	return s, err

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,41 @@ func TestReadAnewAfterAPause(t *testing.T) {
 		expect(t, s, IsRunning, Executing)
 		if p := s.Cells[0].Stages[0].Previous; p != "by hand" {
 			t.Errorf("%s: the way back leads to %q", name, p)
+		}
+	}
+}
+
+// TestLooksAreNoTransitions: however long a bake or a pause is, looks that say the same change nothing, and so nothing is
+// journalled: quiet ones, too few requests, missing data, a storm, and what fires before the wave.
+func TestLooksAreNoTransitions(t *testing.T) {
+	spec := shape{[][]int{{3}}, 2, false, false}.spec()
+	begun := play(t, spec, look("c1", Observation{}), look("c2", Observation{}), look("c3", Observation{}))
+	for _, cell := range []string{"c1", "c2", "c3"} {
+		begun = more(t, begun, fromReading(cell)...)
+		begun = more(t, begun, toProving(cell)...)
+	}
+	for name, c := range map[string]struct {
+		from State
+		o    Observation
+		most int // looks that change something
+	}{
+		"quiet":            {begun, Observation{Requests: 5}, 0},
+		"missing":          {begun, Observation{Missing: []string{"requests"}}, 1},
+		"storm":            {begun, Observation{Firing: []string{"fire"}, Fired: []string{"fire"}, Elsewhere: []string{"fire"}}, 1},
+		"before the wave":  {play(t, spec), Observation{Firing: []string{"fire"}}, 1},
+		"nothing is known": {play(t, spec), Observation{Missing: []string{"health"}}, 1},
+	} {
+		s, changes := c.from, 0
+		for i := range 1000 {
+			cell := s.Cells[i%3].Name
+			after := more(t, s, look(cell, c.o))
+			if !reflect.DeepEqual(after, s) {
+				changes++
+			}
+			s = after
+		}
+		if most := 3*c.most + 1; changes > most || c.most == 0 && changes > 0 {
+			t.Errorf("%s: %d of 1000 looks changed something", name, changes)
 		}
 	}
 }

@@ -32,4 +32,6 @@
 //  8. Freed: a driver that is cancelled frees its lease only after its commands have ended; the rollout stays as it is.
 //  9. JournalDown: while the journal cannot be written, nothing new begins; an append whose answer was lost is not
 //     made twice.
+//  10. SilentHolder: a holder who died is waited for no longer than a lease lasts, whatever his clock said, and whoever
+//     waits is told so.
 package run

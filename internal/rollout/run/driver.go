@@ -213,7 +213,7 @@ func (d *Driver) Living(ctx context.Context) (Lease, bool, error) {
 }
 
 // Ask leaves a wish for whoever drives the rollout and waits until it was taken. ErrNotNow, and the wish is withdrawn, when
-// nobody drives any more: Apply or Resume then. rollout.ErrUnexpected when it was taken and makes no sense to the rollout.
+// nobody drives any more: Apply or Resume then; with ErrSilent, too, when the holder's lease goes on and he does not. rollout.ErrUnexpected when it was taken and makes no sense to the rollout.
 func (d *Driver) Ask(ctx context.Context, id string, w Wish) (rollout.State, error) {
 	if err := checkWish(w); err != nil {
 		return rollout.State{}, err
@@ -234,18 +234,34 @@ func (d *Driver) Ask(ctx context.Context, id string, w Wish) (rollout.State, err
 		defer stop()
 		return d.Wishes.Answer(ctx, d.Service, w)
 	}
-	for {
+	var seen Lease // the holder's, as it was prolonged last
+	begun, since := d.Clock.Now(), time.Time{}
+	for told := false; ; {
 		waiting, err := d.Wishes.Wished(ctx, d.Service, w.Rollout)
 		if err == nil && !slices.ContainsFunc(waiting, func(o Wish) bool { return o.ID == w.ID }) {
 			break
 		}
 		if err != nil {
 			d.Observer.Trouble(fmt.Errorf("reading the wishes: %w", err))
-		} else if _, lives, err := d.Living(ctx); err == nil && !lives {
-			if err := withdraw(); err != nil {
-				return r.State, fmt.Errorf("nobody drives rollout %s, and the wish could not be withdrawn: %w", w.Rollout, err)
+		} else if l, lives, err := d.Living(ctx); err == nil {
+			now := d.Clock.Now()
+			if since.IsZero() || l.Fencing != seen.Fencing || !l.Until.Equal(seen.Until) {
+				seen, since = l, now
 			}
-			return r.State, fmt.Errorf("%w: nobody drives rollout %s any more", ErrNotNow, w.Rollout)
+			silent := now.Sub(since) > d.TTL // dead, with a clock that was ahead
+			if !lives || silent {
+				if err := withdraw(); err != nil {
+					return r.State, fmt.Errorf("nobody drives rollout %s, and the wish could not be withdrawn: %w", w.Rollout, err)
+				}
+				if silent {
+					return r.State, fmt.Errorf("%w: %w: %s has given none for %v", ErrNotNow, ErrSilent, l.Holder, d.TTL)
+				}
+				return r.State, fmt.Errorf("%w: nobody drives rollout %s any more", ErrNotNow, w.Rollout)
+			}
+			if !told && now.Sub(begun) >= askPatience {
+				told = true
+				d.Observer.Trouble(fmt.Errorf("waiting for %s to take the wish: whoever gives no sign of life is waited for until his lease has run out, at %s", l.Holder, l.Until.UTC().Format(time.RFC3339)))
+			}
 		}
 		if !d.sleep(ctx, askInterval) {
 			return r.State, errors.Join(context.Cause(ctx), withdraw())

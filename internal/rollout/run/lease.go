@@ -15,6 +15,7 @@ const (
 	appendTime   = 10 * time.Minute // that one record is tried for while the lease can be kept
 	wishInterval = time.Second
 	askInterval  = 500 * time.Millisecond
+	askPatience  = 3 * time.Second // after which it is told that a wish waits
 )
 
 // hold is a lease that is kept. ctx ends when it is lost, with ErrLost as its cause, or when the driver is cancelled.
@@ -45,11 +46,18 @@ func (d *Driver) hold(ctx context.Context, f func(*hold) (rollout.State, error))
 	return f(h)
 }
 
-// take waits, for as long as the configuration's patience, for a holder who gives no sign of life.
+// take waits, for as long as the configuration's patience, for a holder who gives no sign of life. One who has given none
+// for a whole lease, by this driver's clock, has none any more, whatever his clock made of its end: he was to prolong it
+// three times meanwhile, and without that it has run out for him, too.
 func (d *Driver) take(ctx context.Context) (Lease, error) {
 	var first TakenError
-	for until := d.Clock.Now().Add(d.Patience); ; {
-		l, err := d.Leases.Take(ctx, d.Service, d.Holder, d.Clock.Now(), d.TTL)
+	begun, seen := d.Clock.Now(), time.Time{}
+	for {
+		now := d.Clock.Now()
+		if !seen.IsZero() && now.Sub(seen) > d.TTL && first.Until.After(now) { // refused if it was prolonged meanwhile
+			now = first.Until
+		}
+		l, err := d.Leases.Take(ctx, d.Service, d.Holder, now, d.TTL)
 		var taken *TakenError
 		switch {
 		case err == nil:
@@ -57,11 +65,14 @@ func (d *Driver) take(ctx context.Context) (Lease, error) {
 		case !errors.As(err, &taken):
 			return Lease{}, fmt.Errorf("taking the lease: %w", err)
 		case first.Until.IsZero():
-			first = *taken
+			first, seen = *taken, d.Clock.Now()
+			if d.Patience > 0 {
+				d.Observer.Trouble(fmt.Errorf("waiting for %s, whose lease lasts until %s: it is taken over when he gives no sign of life", taken.Holder, taken.Until.UTC().Format(time.RFC3339)))
+			}
 		case taken.Holder != first.Holder || !taken.Until.Equal(first.Until): // alive
 			return Lease{}, err
 		}
-		if !d.Clock.Now().Before(until) {
+		if d.Clock.Now().Sub(begun) >= d.Patience {
 			return Lease{}, err
 		}
 		if !d.sleep(ctx, wishInterval) {

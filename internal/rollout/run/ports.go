@@ -24,6 +24,9 @@ var (
 // ErrNotNow is of a Driver: the service's latest rollout is another, or is not in a state for this.
 var ErrNotNow = errors.New("the rollouts of this service are not in a state for this")
 
+// ErrSilent is of a Driver: the holder of a lease that has not run out gave no sign of life for as long as one lasts.
+var ErrSilent = errors.New("the holder of the lease gives no sign of life")
+
 // TakenError says who holds the lease. errors.Is(err, ErrTaken).
 type TakenError struct {
 	Holder string
