@@ -77,6 +77,9 @@ func start(t *testing.T, function string, variables map[string]string) *environm
 func tryStart(t *testing.T, rie, binary string, variables map[string]string) (*environment, error) {
 	t.Helper()
 	address, api := freeAddress(t), freeAddress(t)
+	for api == address { // a port is free again at once
+		api = freeAddress(t)
+	}
 	e := &environment{url: "http://" + address + "/2015-03-31/functions/function/invocations", output: &tail{}}
 	e.cmd = exec.Command(rie, "--runtime-interface-emulator-address", address, "--runtime-api-address", api, "--log-level", "error", binary)
 	e.cmd.Env = []string{"AWS_LAMBDA_FUNCTION_TIMEOUT=10", "HOME=" + t.TempDir()}
