@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 )
 
 // Interrupted is the cause of a context that a signal has ended: the signal's number.
@@ -18,6 +21,11 @@ const ExitSignal = 128
 // something to leave in order. All others are given up: they only read and print, and some of what they
 // read, such as a pipe that nobody writes to, cannot be waited for with a context.
 func (a *app) watches() { a.watching.Store(true) }
+
+// outlivesReaders lets the process go on when nobody reads any more what it prints, such as a pipe to head: writing fails
+// then, instead of ending it with everything that it is about. To be told of the signal, and not to ignore it, leaves it
+// as it is for the processes that are started.
+func outlivesReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // untilInterrupted runs a command and returns its error, or at once the cause for which ctx has ended,
 // unless the command watches that.

@@ -29,6 +29,7 @@ func (f *rolloutFlags) drive(ctx context.Context, d *rolloutDesk, h *rolloutHand
 		return err
 	}
 	f.watches() // what is under way is ended in order, and the lease given back
+	outlivesReaders()
 	end := p.draw()
 	s, err := do(ctx, driver)
 	lost := end()
