@@ -80,6 +80,11 @@ func (s *Stacks) Read(ctx context.Context, cell, stage string) (rollout.StackSta
 		return rollout.Unknown, "", err
 	}
 	if ok {
+		// A stack that went back to this very template, before the rollout and from another, needs no change; one whose
+		// change to it failed has another template.
+		if status == rollout.RolledBack {
+			status = rollout.Complete
+		}
 		return status, s.digest, nil
 	}
 	kept, err := s.folder.List()

@@ -197,6 +197,7 @@ func TestReadByTemplate(t *testing.T) {
 		"others' tags":         {[]Found{tagged(of(own, s1), more), of(own, s4), of(own, s7)}, rollout.Complete, own.Digest},
 		"a tag that is gone":   {[]Found{tagged(of(own, s1), nil), of(own, s4), of(own, s7)}, rollout.Complete, ""},
 		"one went back":        {[]Found{of(own, s1), with(of(before, s4), rollout.RolledBack), of(own, s7)}, rollout.RolledBack, ""},
+		"one went back to it":  {[]Found{of(own, s1), with(of(own, s4), rollout.RolledBack), of(own, s7)}, rollout.Complete, own.Digest},
 		"all went back":        {[]Found{with(of(before, s1), rollout.RolledBack), with(of(before, s4), rollout.RolledBack), none}, rollout.RolledBack, before.Digest},
 		"one failed":           {[]Found{of(own, s1), of(own, s4), with(of(own, s7), rollout.Failed)}, rollout.Failed, own.Digest},
 		"one is stuck":         {[]Found{of(own, s1), with(of(before, s4), rollout.Stuck), with(none, rollout.Failed)}, rollout.Stuck, ""},
