@@ -195,18 +195,16 @@ func (w *world) requests(t *testing.T) {
 	if baked := w.state(t).Updated.Sub(since); baked < time.Minute {
 		t.Errorf("the bake has ended after %v", baked)
 	}
-	p.ends(t, 0)
-	w.runs(t, "v3", canary, second, third)
+	w.begin(t, "abort").ends(t, 0)
+	p.ends(t, 3, string(engine.IsAborted))
+	w.begin(t, "rollback").ends(t, 3, string(engine.IsRolledBack))
+	w.runs(t, "v2", canary, second, third)
 }
 
 // stuck: what CloudFormation cannot roll back is named, with the way out. The fleet is of no use afterwards.
 func (w *world) stuck(t *testing.T) {
-	version := "v3"
-	if *long {
-		version = "v2"
-	}
 	w.aws.Obstruct(t, w.shardStack(t, canary, "s01"), awsemu.Fail, awsemu.Stuck)
-	w.begin(t, "start", "--app", w.assemblies[version]).ends(t, 3, w.shardStack(t, canary, "s01"), "UPDATE_ROLLBACK_FAILED", "continue-update-rollback")
+	w.begin(t, "start", "--app", w.assemblies["v3"]).ends(t, 3, w.shardStack(t, canary, "s01"), "UPDATE_ROLLBACK_FAILED", "continue-update-rollback")
 	w.begin(t, "rollback").ends(t, 3, "UPDATE_ROLLBACK_FAILED", "continue-update-rollback")
 	if s := w.state(t); s.Status != engine.IsHalted || cellOf(s, canary).Step != engine.UndoStuck {
 		t.Errorf("the rollout is %s, and %s is %s", s.Status, canary, cellOf(s, canary).Step)
