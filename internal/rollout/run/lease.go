@@ -23,7 +23,8 @@ type hold struct {
 	d      *Driver
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	mu     sync.Mutex // one Keep at a time
+	one    chan struct{} // has a place for one Keep at a time
+	mu     sync.Mutex    // of what follows
 	lease  Lease
 	gone   bool
 }
@@ -34,7 +35,7 @@ func (d *Driver) hold(ctx context.Context, f func(*hold) (rollout.State, error))
 	if err != nil {
 		return rollout.State{}, err
 	}
-	h := &hold{d: d, lease: lease}
+	h := &hold{d: d, one: make(chan struct{}, 1), lease: lease}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var keeper sync.WaitGroup
@@ -100,20 +101,27 @@ func (h *hold) keeper(ctx context.Context) {
 
 // keep proves that the lease is the latest, and prolongs it. When nobody can say, it is lost as soon as it has run out.
 func (h *hold) keep(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.gone {
+	select {
+	case h.one <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-h.one }()
+	was, gone := h.latest()
+	if gone {
 		return ErrLost
 	}
 	ctx, stop := h.d.within(ctx, min(storeTime, h.d.TTL/3))
 	defer stop()
-	l, err := h.d.Leases.Keep(ctx, h.lease, h.d.Clock.Now(), h.d.TTL)
+	l, err := h.d.Leases.Keep(ctx, was, h.d.Clock.Now(), h.d.TTL)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	switch {
 	case err == nil:
 		h.lease = l
 		return nil
 	case errors.Is(err, ErrLost):
-	case !h.d.Clock.Now().Before(h.lease.Until):
+	case !h.d.Clock.Now().Before(was.Until):
 		err = fmt.Errorf("%w: it could not be kept: %w", ErrLost, err)
 	default:
 		return fmt.Errorf("keeping the lease: %w", err)
@@ -131,20 +139,28 @@ func (h *hold) lost(err error) {
 	h.cancel(err)
 }
 
-func (h *hold) latest() Lease {
+// latest is the lease as it was kept last, and whether it is lost.
+func (h *hold) latest() (l Lease, gone bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lease
+	return h.lease, h.gone
+}
+
+// is is the lease, lost or not.
+func (h *hold) is() Lease {
+	l, _ := h.latest()
+	return l
 }
 
 // free gives the lease back, so that nobody has to wait until it runs out.
 func (h *hold) free(ctx context.Context) {
-	if h.gone {
+	lease, gone := h.latest()
+	if gone {
 		return
 	}
 	ctx, stop := h.d.within(context.WithoutCancel(ctx), storeTime)
 	defer stop()
-	if err := h.d.Leases.Free(ctx, h.lease); err != nil {
+	if err := h.d.Leases.Free(ctx, lease); err != nil {
 		h.d.Observer.Trouble(fmt.Errorf("giving the lease back: %w", err))
 	}
 }

@@ -74,7 +74,7 @@ func (l *loop) drive(w Wish) (rollout.State, error) {
 
 // takeOver journals that this driver holds the rollout now, and what is wished, if anything.
 func (l *loop) takeOver(w Wish) error {
-	lease := l.h.latest()
+	lease := l.h.is()
 	if err := l.next(rollout.Event{Kind: rollout.Taken, At: l.Clock.Now(), Fencing: lease.Fencing, By: lease.Holder}); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (l *loop) append(r Record) error {
 	until := l.Clock.Now().Add(appendTime)
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		ctx, stop := l.within(l.h.ctx, storeTime)
-		err := l.Journal.Append(ctx, l.h.latest(), r)
+		err := l.Journal.Append(ctx, l.h.is(), r)
 		if errors.Is(err, ErrStale) && l.written(ctx, r) { // by a try whose answer was lost
 			err = nil
 		}
@@ -299,7 +299,7 @@ func (l *loop) grant(w Wish, do bool) error {
 	if do && w.ID != l.record.State.Wish {
 		err := checkWish(w)
 		if err == nil {
-			err = l.next(l.event(w, l.h.latest().Fencing))
+			err = l.next(l.event(w, l.h.is().Fencing))
 		}
 		switch {
 		case errors.Is(err, rollout.ErrUnexpected), errors.Is(err, rollout.ErrInvalid):

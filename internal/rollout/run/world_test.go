@@ -143,3 +143,11 @@ func (s *setting) once(digest string) {
 }
 
 func text(s rollout.State) string { return fmt.Sprintf("%s (%s)", s.Status, s.Why) }
+
+// changes is all that a deployment may do; the first works.
+var changes = []runtest.Change{runtest.Works, runtest.Fails, runtest.Hides, runtest.Skips, runtest.Sticks, runtest.Panics}
+
+const (
+	fails  = runtest.Fails
+	sticks = runtest.Sticks
+)

@@ -26,10 +26,14 @@ type Mortal struct {
 	After bool
 	// Kill is called when it dies, and ends the driver's context.
 	Kill func()
+	// Stalls is how long it stands still at that call, and all calls after it, instead of dying: a process without a
+	// network, that wakes up later and knows nothing of it.
+	Stalls time.Duration
 
 	mu    sync.Mutex
 	calls int
 	dead  bool
+	wakes time.Time
 }
 
 // Calls is how many there were.
@@ -51,6 +55,15 @@ func (m *Mortal) call(f func() error) error {
 	m.mu.Lock()
 	m.calls++
 	dies := m.calls == m.Die && !m.dead
+	if m.Stalls > 0 {
+		if dies {
+			m.wakes = time.Now().Add(m.Stalls)
+		}
+		wakes := m.wakes
+		m.mu.Unlock()
+		time.Sleep(time.Until(wakes))
+		return f()
+	}
 	if dies && !m.After {
 		m.die()
 	}

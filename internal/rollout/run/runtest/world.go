@@ -27,6 +27,8 @@ const (
 type World struct {
 	Clock clock
 	Lasts time.Duration // a change
+	Delay time.Duration // before a change asks for its permit
+	Deaf  bool          // a change is waited for also when ctx has ended
 	// Does says what a change of the stage to a digest does; nil: it works.
 	Does func(cell, stage, digest string) Change
 	// Sees is what the gate shows; nil: a green gate with 1,000 requests.
@@ -148,6 +150,7 @@ func (w *World) does(cell, name, digest string) Change {
 
 // change begins a change, which comes to its end whatever becomes of ctx, and waits for it.
 func (w *World) change(ctx context.Context, cell, name, digest string, fencing uint64, version *int, does Change, permit func(context.Context) error) error {
+	time.Sleep(w.Delay)
 	if err := permit(ctx); err != nil {
 		return fmt.Errorf("changing %s of %s: %w", name, cell, err)
 	}
@@ -177,6 +180,9 @@ func (w *World) change(ctx context.Context, cell, name, digest string, fencing u
 	}
 	s.status, s.until = rollout.InProgress, w.Clock.Now().Add(w.Lasts)
 	w.mu.Unlock()
+	if w.Deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
