@@ -3,7 +3,7 @@
 #
 #   with the race detector   all that has goroutines of its own
 #   without                  what has none, or whose goroutines the first run covers: the command line, placement
-#                            and blast radius, the fleet and its audit; a thousand kills of a writing process; a
+#                            and blast radius, the fleet and its audit, what decides a rollout; a thousand kills of a writing process; a
 #                            million tenants in the cache, every schedule of holding; and the directory's contract on the emulator, which
 #                            waits for the emulator more than for processors and therefore comes first;
 #                            and the CDK's, since compiling awscdk under the race detector costs minutes and jsii
@@ -12,7 +12,8 @@
 # RACE is -race, or empty where there is no C compiler. Arguments go to both.
 set -u
 cd "$(dirname "$0")/.."
-plain="test/dynamo internal/adapter/boltdir internal/cli internal/placement internal/blast internal/fleet internal/audit"
+plain="test/dynamo internal/adapter/boltdir internal/cli internal/placement internal/blast internal/fleet internal/audit internal/rollout"
+concurrent="internal/rollout/run internal/rollout/journal internal/rollout/probe internal/rollout/release" # within those
 
 beside=$(mktemp)
 trap 'rm -f "$beside"' EXIT
@@ -22,6 +23,9 @@ for package in $(go list ./... | grep -v -e "^$module/cdk" -e "^$module/test/dep
   kind=with
   for p in $plain; do
     case $package in "$module/$p" | "$module/$p"/*) kind=without ;; esac
+  done
+  for p in $concurrent; do
+    [ "$package" != "$module/$p" ] || kind=with
   done
   if [ $kind = with ]; then with+=("$package"); else without+=("$package"); fi
 done
