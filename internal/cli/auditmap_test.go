@@ -43,7 +43,7 @@ func TestAuditOfOthersStacks(t *testing.T) {
 	}
 	for _, flags := range [][]string{{"--shard", rule}, {"--map", file}, {"--shard", `stack:.*-(?P<shard>\d)`, "--map", file}} {
 		status, out, errw := command("", slices.Concat([]string{"audit"}, flags, []string{dir})...)
-		if status != ExitFound || !strings.Contains(out, "error    SD002  2 of 2 shards of cell") {
+		if status != ExitFound || !strings.Contains(out, "error    SD002  2 of 2 shards ") {
 			t.Errorf("%q: status %d, %s%s", flags, status, out, errw)
 		}
 	}
