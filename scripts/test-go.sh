@@ -40,6 +40,7 @@ done
 (
   go test -p 1 -timeout 20m "$@" "${without[@]}" &&
     go test -timeout 20m "$@" -run '^(TestAMillionTenants|TestHoldSchedules)$' ./internal/dircache ./internal/directory &&
+    go test -timeout 20m "$@" ./internal/rollout/run && # every death of the driver, of which the first run has one in seven
     go test -timeout 20m "$@" ./cdk/...
 ) >"$beside" 2>&1 &
 beside_pid=$!

@@ -28,7 +28,8 @@
 //  5. Zombie: a driver that wakes up after its lease was taken changes nothing, and ends with ErrLost.
 //  6. WishesAreTaken: pause, resume, abort and rollback that are left for a driver are done once, in their order, and
 //     one that makes no sense is taken away.
-//  7. QuietLooks: looks and reads that change nothing are repeated at the interval and not journalled.
+//  7. QuietLooks: looks and reads that change nothing are repeated at the interval and not journalled; those
+//     that change something are a second apart at least.
 //  8. Freed: a driver that is cancelled frees its lease only after its commands have ended; the rollout stays as it is.
 //  9. JournalDown: while the journal cannot be written, nothing new begins; an append whose answer was lost is not
 //     made twice.

@@ -171,7 +171,7 @@ func TestPermitted(t *testing.T) {
 		total = s.store.Appended()
 	})
 	for _, kind := range []rollout.EventKind{rollout.Pause, rollout.Abort, rollout.Rollback} {
-		for k := 2; k < total; k++ {
+		for k := 2; k < total; k += stride {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSetting(t)
 				s.world.Delay = 100 * time.Millisecond
@@ -220,7 +220,7 @@ func TestPermitted(t *testing.T) {
 // TestKilledAnywhere kills a driver before and after every call, and has another take over.
 func TestKilledAnywhere(t *testing.T) {
 	calls := wellCalls(t)
-	for k := 1; k <= calls; k++ {
+	for k := 1; k <= calls; k += stride {
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSetting(t)
@@ -244,7 +244,7 @@ func TestKilledAnywhere(t *testing.T) {
 
 // TestKilledOnTheWayBack kills the driver of a rollback before and after every call.
 func TestKilledOnTheWayBack(t *testing.T) {
-	for k := 1; ; k++ {
+	for k := 1; ; k += stride {
 		reached := false
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestKilledOnTheWayBack(t *testing.T) {
 // TestZombie stalls a driver at every call for so long that another takes over and ends the rollout; then it wakes up.
 func TestZombie(t *testing.T) {
 	calls := wellCalls(t)
-	for k := 1; k <= calls*9/10; k++ {
+	for k := 1; k <= calls*9/10; k += stride {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSetting(t)
 			m := s.mortal()

@@ -15,6 +15,7 @@ const (
 	appendTime   = 10 * time.Minute // that one record is tried for while the lease can be kept
 	wishInterval = time.Second
 	askInterval  = 500 * time.Millisecond
+	soonest      = time.Second     // between two looks at a cell, or reads of a stage, whatever happens
 	askPatience  = 3 * time.Second // after which it is told that a wish waits
 )
 

@@ -38,8 +38,15 @@ type question struct {
 
 type asked struct {
 	running bool
+	begun   time.Time
 	next    time.Time
 	failed  int // in a row
+}
+
+// soon makes it be asked again before the interval is over, but not at once: whatever is answered, no answer leads to
+// questions without an end.
+func (a *asked) soon(interval time.Duration) {
+	a.next = a.begun.Add(min(interval, soonest))
 }
 
 type answer struct {
@@ -165,7 +172,7 @@ func (l *loop) ask() time.Time {
 				wake = a.next
 			}
 		default:
-			a.running, a.next = true, now.Add(l.Interval)
+			a.running, a.begun, a.next = true, now, now.Add(l.Interval)
 			l.begin(c)
 		}
 	}
@@ -181,7 +188,7 @@ func (l *loop) take(a answer) error {
 		q := l.asked[question{c.Kind, c.Cell, c.Stage}]
 		q.running = false
 		if !slices.Contains(rollout.Due(l.record.State), c) { // of a state before: it is asked again
-			q.next = time.Time{}
+			q.soon(l.Interval)
 			return nil
 		}
 		if a.event.Error == "" {
@@ -217,14 +224,14 @@ func (l *loop) next(e rollout.Event) error {
 	return nil
 }
 
-// beginAll begins what is told once. What is asked again and again is asked at once, whenever that was last.
+// beginAll begins what is told once. What is asked again and again is asked soon, whenever that was last.
 func (l *loop) beginAll(fresh []rollout.Command) {
 	for _, c := range fresh {
 		if c.Kind != rollout.Look && c.Kind != rollout.AskRead {
 			l.told++
 			l.begin(c)
 		} else if a := l.asked[question{c.Kind, c.Cell, c.Stage}]; a != nil {
-			a.next = time.Time{}
+			a.soon(l.Interval)
 		}
 	}
 }
