@@ -63,7 +63,7 @@
 //
 // Each is held by the test of the same name; 1 to 7 over every order of answers, alarms, missing data, crashes, pauses,
 // resumes, rollbacks and aborts, for 5 cells in 3 waves with one event of each sort, and with every event for fewer cells.
-// Four and five cells at once, and every event for up to three cells, are gone through by make soak.
+// Four and five cells at once, and every event for up to three cells that are not all at once, are what make soak goes through.
 //
 //  1. NothingAfterRed: once a gate was red or a stack failed, nothing is prepared or executed.
 //  2. NoSkip: a cell is executed only after all cells of the waves and batches before it are done; a rollout is done
