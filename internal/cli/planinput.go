@@ -177,8 +177,13 @@ func (in *planInput) deal() error {
 	return nil
 }
 
-// fromDirectory reads a directory, for a command that the record names.
+// fromDirectory reads a directory, for a command that the record names, and says on standard error when the tenants are
+// placed by a key that is not the cells'.
 func (f *planFlags) fromDirectory(ctx context.Context, fl *fleet.Fleet, command string) (*planInput, error) {
+	return f.readDirectory(ctx, fl, command, true)
+}
+
+func (f *planFlags) readDirectory(ctx context.Context, fl *fleet.Fleet, command string, tellsKey bool) (*planInput, error) {
 	in := &planInput{tenants: &population{loads: []float64{}, sizes: []uint16{}, most: directoryID}, seconds: 1, loads: true, key: "cell"}
 	err := f.with(ctx, func(d *desk) error {
 		if err := d.noteListing(ctx, command); err != nil {
@@ -186,7 +191,9 @@ func (f *planFlags) fromDirectory(ctx context.Context, fl *fleet.Fleet, command 
 		}
 		keys := d.keys
 		if errors.Is(d.keyed(ctx), errNoKey) {
-			fmt.Fprintln(f.err, exampleKeyNote)
+			if tellsKey {
+				fmt.Fprintln(f.err, exampleKeyNote)
+			}
 			in.key = "example"
 			keys = func(context.Context, string, string) ([]byte, error) { return exampleKey(), nil }
 		} else if f.keyFile != "" {

@@ -227,8 +227,8 @@ func TestRolloutStart(t *testing.T) {
 	o.is(ExitDone, "the rollout is done", "watch")
 	o.is(ExitUsage, "no such rollout", "status", "nosuch")
 	o.is(ExitUsage, "cellwall rollout history", "history", "nosuch")
-	o.is(ExitFound, "while it is done", "pause")
-	o.is(ExitFound, "while it is done", "abort")
+	o.is(ExitFound, ": the rollout is done", "pause")
+	o.is(ExitFound, ": the rollout is done", "abort")
 	o.is(ExitFound, "is done", "resume")
 	o.is(ExitUsage, "want at least 1", "history", "--limit", "0")
 }
@@ -368,7 +368,7 @@ func TestRolloutWishes(t *testing.T) {
 			t.Errorf("%s runs %s", stage, digest)
 		}
 	}
-	o.is(ExitFound, "while it is rolled-back", "rollback")
+	o.is(ExitFound, "cannot roll back: the rollout is rolled-back", "rollback")
 }
 
 func TestRolloutRollbackOfOneThatIsDriven(t *testing.T) {
@@ -402,7 +402,7 @@ func TestRolloutHalts(t *testing.T) {
 	}
 	o.is(ExitFound, "is halted: cell us-1", "watch")
 	o.is(ExitFound, "hint: go back with", startAWS...)
-	o.is(ExitFound, "resume, while it is halted", "resume")
+	o.is(ExitFound, "cannot resume: the rollout is halted", "resume")
 	o.is(ExitDone, "is aborted; nobody drives it", "abort", "--because", "by hand")
 	o.is(ExitFound, "is rolled-back", "rollback")
 	if d := o.world.Digests(); d["eu-1/core"] != oldDigest || d["us-1/zone-a"] != oldDigest && d["us-1/zone-a"] != newDigest {
@@ -434,7 +434,7 @@ func TestRolloutPausedIsResumedElsewhere(t *testing.T) {
 	if code, _, errs := first.wait(); code != 143 || !strings.Contains(errs, "cellwall rollout resume") {
 		t.Errorf("status %d, %s", code, errs)
 	}
-	o.is(ExitFound, "pause, while it is paused", "pause")
+	o.is(ExitFound, "cannot pause: the rollout is paused", "pause")
 	o.is(ExitDone, "next: go on with cellwall rollout resume", "status")
 	o.blind.Store(false)
 	o.refuses = usagef("no assembly of that digest is there")

@@ -53,14 +53,21 @@ func (f *rolloutFlags) planAWS(ctx context.Context, d *rolloutDesk, s *rolloutSt
 	if err := aws.reachAll(fl.Cells); err != nil {
 		return rollout.Spec{}, err
 	}
-	sizes, err := f.tenantsByCell(ctx, fl)
+	tenants, err := f.fleetTenants(ctx, fl)
 	if err != nil {
 		return rollout.Spec{}, err
+	}
+	sizes := tenants.sizes()
+	if tenants == nil { // counted they can be without a key, too
+		if sizes, err = f.tenantsByCell(ctx, fl); err != nil {
+			return rollout.Spec{}, err
+		}
 	}
 	spec, err := release.Plan(fl, kept, release.Options{Sizes: sizes})
 	if err != nil {
 		return spec, refusedAssembly(err)
 	}
+	f.countTenants(fl, tenants, spec.Waves)
 	if s.phase == string(rollout.Contract) {
 		folder, err := release.NewFolder(f.assemblies)
 		if err != nil {
@@ -205,11 +212,11 @@ func running(ctx context.Context, stacks run.Stacks, spec rollout.Spec) []rollou
 	for _, w := range spec.Waves {
 		for _, cell := range slices.Concat(w.Batches...) {
 			for _, stage := range cell.Stages {
-				_, digest, err := stacks.Read(ctx, cell.Name, stage.Name)
+				read, err := stacks.Read(ctx, cell.Name, stage.Name, "")
 				if err != nil {
-					digest = ""
+					read.Digest = ""
 				}
-				if one := (rollout.Running{Cell: cell.Name, Digest: digest}); !slices.Contains(all, one) {
+				if one := (rollout.Running{Cell: cell.Name, Digest: read.Digest}); !slices.Contains(all, one) {
 					all = append(all, one)
 				}
 			}

@@ -71,8 +71,8 @@ type noHands struct{}
 
 var errNoHands = errors.New("this command drives no rollout")
 
-func (noHands) Read(context.Context, string, string) (rollout.StackStatus, string, error) {
-	return rollout.Unknown, "", errNoHands
+func (noHands) Read(context.Context, string, string, string) (run.Reading, error) {
+	return run.Reading{Stack: rollout.Unknown}, errNoHands
 }
 func (noHands) Prepare(context.Context, string, string, string, uint64) error { return errNoHands }
 func (noHands) Execute(context.Context, string, string, string, uint64, func(context.Context) error) error {

@@ -57,6 +57,11 @@ func (f *rolloutFlags) planLocal(ctx context.Context, d *rolloutDesk, s *rollout
 	if spec.Waves, err = r.Waves(fleet, bake); err != nil {
 		return rollout.Spec{}, foundf("%w", err)
 	}
+	tenants, err := f.fleetTenants(ctx, fleet)
+	if err != nil {
+		return rollout.Spec{}, err
+	}
+	f.countTenants(fleet, tenants, spec.Waves)
 	if s.phase == string(rollout.Contract) {
 		if spec.Running, err = r.Running(ctx); err != nil {
 			return rollout.Spec{}, err

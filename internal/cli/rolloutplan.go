@@ -165,6 +165,20 @@ func newRolloutReport(fl *fleet.Fleet, in *planInput) (*rolloutReport, error) {
 
 // stagesOf are the stages of the fleet's cell at an index, with its tenants counted where there are any to ask.
 func stagesOf(c fleet.Cell, in *planInput, i int) ([]rolloutStage, error) {
+	stages, err := countedStages(c, in, i)
+	var out []rolloutStage
+	for n, s := range stages {
+		stage := rolloutStage{Cell: c.Name, Stage: n + 1, Zone: c.ZoneName(s.Zone), Shards: s.Shards}
+		if in != nil {
+			stage.Whole, stage.Twice = new(s.Whole), new(s.Twice)
+		}
+		out = append(out, stage)
+	}
+	return out, err
+}
+
+// countedStages are the zones of the fleet's cell at an index in their order, with its tenants counted.
+func countedStages(c fleet.Cell, in *planInput, i int) ([]wave.Stage, error) {
 	shards := make([]wave.Shard, len(c.Shards))
 	at := map[string]int{}
 	for j, s := range c.Shards {
@@ -194,18 +208,11 @@ func stagesOf(c fleet.Cell, in *planInput, i int) ([]rolloutStage, error) {
 			}
 		}
 	}
-	var out []rolloutStage
-	for n, s := range wave.Stages(shards, subsets) {
-		stage := rolloutStage{Cell: c.Name, Stage: n + 1, Zone: c.ZoneName(s.Zone), Shards: s.Shards}
-		if in != nil {
-			stage.Whole, stage.Twice = new(s.Whole), new(s.Twice)
-		}
-		out = append(out, stage)
-	}
+	stages := wave.Stages(shards, subsets)
 	if unplaced != nil {
 		return nil, usagef("cell %q: %w", c.Name, unplaced)
 	}
-	return out, missing
+	return stages, missing
 }
 
 // print writes the plan for people.

@@ -15,6 +15,9 @@ import (
 // redraw is how often a picture changes at most, and how often its clock goes on.
 const redraw = 500 * time.Millisecond
 
+// noteTime is how long a picture shows what went wrong and is not told again.
+const noteTime = 30 * time.Second
+
 // progress tells how a rollout goes, as a picture that changes, as lines, or as JSON. It is the run.Observer of a
 // driver, and follows a journal in the same way.
 type progress struct {
@@ -30,7 +33,8 @@ type progress struct {
 	sights  map[string]show.Sight
 	lease   *run.Lease
 	trouble string
-	failed  error // of writing
+	told    time.Time // the trouble, last
+	failed  error     // of writing
 	dirty   chan struct{}
 }
 
@@ -96,7 +100,7 @@ func (p *progress) Trouble(err error) {
 			fmt.Fprintf(p.err, "%s %s\n", stamp(p.now()), text)
 		}
 	}
-	p.trouble = text
+	p.trouble, p.told = text, p.now()
 	p.changed()
 }
 
@@ -177,7 +181,10 @@ func (p *progress) picture() {
 	if p.replay == nil {
 		return
 	}
-	v := show.View{State: p.replay.State(), Now: p.now(), Sights: p.sights, Lease: p.lease, Note: p.trouble}
+	v := show.View{State: p.replay.State(), Now: p.now(), Sights: p.sights, Lease: p.lease}
+	if v.Now.Sub(p.told) < noteTime {
+		v.Note = p.trouble
+	}
 	if p.hint != nil {
 		v.Hint = p.hint(v.State)
 	}

@@ -126,7 +126,7 @@ func (n *next) before(stage *Stage) {
 	if stage.Touched {
 		return
 	}
-	stage.Read, stage.Previous = true, ""
+	stage.Read, stage.Previous, stage.WentBack = true, "", n.e.WentBack
 	if n.stack() != Absent {
 		stage.Previous = n.e.Digest
 	}

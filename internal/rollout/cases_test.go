@@ -168,6 +168,37 @@ func TestReadAnewAfterAPause(t *testing.T) {
 	}
 }
 
+// TestWentBackBefore: what a stage's rolled-back stacks were before its change is asked along with every read of it, so that
+// only what went back afterwards is a failure; and it is what was read last before the change.
+func TestWentBackBefore(t *testing.T) {
+	ask := func(s State) string {
+		for _, c := range Due(s) {
+			if c.Kind == AskRead {
+				return c.WentBack
+			}
+		}
+		return "nothing is read"
+	}
+	back := func(by string) Event {
+		return Event{Kind: Read, Cell: "c1", Stage: "s0", Stack: RolledBack, Digest: "old", WentBack: by}
+	}
+	told := more(t, play(t, one(), look("c1", Observation{}), back("a"), Event{Kind: Pause}, Event{Kind: Prepared, Cell: "c1", Stage: "s0"},
+		Event{Kind: Resume}, back("b")), Event{Kind: Prepared, Cell: "c1", Stage: "s0"})
+	expect(t, told, IsRunning, Executing)
+	heir := more(t, told, Event{Kind: Taken, Fencing: 2})
+	if expect(t, heir, IsRunning, Reading); ask(heir) != "b" {
+		t.Errorf("%q is asked for", ask(heir))
+	}
+	// It was not begun: it is complete, with the old digest.
+	again := more(t, heir, Event{Kind: Read, Cell: "c1", Stage: "s0", Stack: Complete, Digest: "old", WentBack: "b"}, Event{Kind: Prepared, Cell: "c1", Stage: "s0"})
+	expect(t, again, IsRunning, Executing)
+	if settling := more(t, again, Event{Kind: Executed, Cell: "c1", Stage: "s0"}); ask(settling) != "b" {
+		t.Errorf("%q is asked for", ask(settling))
+	}
+	// It was, and failed.
+	expect(t, more(t, heir, back("c")), IsHalted, Broken)
+}
+
 // TestLooksAreNoTransitions: however long a bake or a pause is, looks that say the same change nothing, and so nothing is
 // journalled: quiet ones, too few requests, missing data, a storm, and what fires before the wave.
 func TestLooksAreNoTransitions(t *testing.T) {

@@ -30,8 +30,9 @@ type Event struct {
 	// Error is what went wrong while a command was performed. A Look with it is missing data, a Read with it is
 	// Unknown, a Prepare with it halts; of Execute and Restore it is only told, since the stack is read next.
 	Error       string       `json:"error,omitempty"`
-	Stack       StackStatus  `json:"stack,omitempty"`  // of Read
-	Digest      string       `json:"digest,omitempty"` // of Read: "" when the stacks of the stage differ
+	Stack       StackStatus  `json:"stack,omitempty"`    // of Read
+	Digest      string       `json:"digest,omitempty"`   // of Read: "" when the stacks of the stage differ
+	WentBack    string       `json:"wentBack,omitempty"` // of Read: by what its rolled-back stacks were; see Command
 	Observation *Observation `json:"observation,omitempty"`
 	Despite     []Despite    `json:"despite,omitempty"` // of Resume
 	// Untouched says that the command was not begun and nothing was changed, since May said no when its turn came: of
@@ -84,9 +85,12 @@ type Command struct {
 	Digest  string      `json:"digest,omitempty"`
 	Since   time.Time   `json:"since,omitzero"` // of Look: requests count from here; zero before the cell is changed
 	From    time.Time   `json:"from,omitzero"`  // of Look: alarms count from here; zero before the cell is changed
+	// WentBack is of AskRead: what the read before the stage's change said. A stack that went back before that, and was not
+	// changed since, is Complete and not RolledBack: it is no failure of this rollout.
+	WentBack string `json:"wentBack,omitempty"`
 }
 
 func (c Command) same(o Command) bool {
 	return c.Kind == o.Kind && c.Fencing == o.Fencing && c.Cell == o.Cell && c.Stage == o.Stage && c.Digest == o.Digest &&
-		c.Since.Equal(o.Since) && c.From.Equal(o.From)
+		c.Since.Equal(o.Since) && c.From.Equal(o.From) && c.WentBack == o.WentBack
 }

@@ -76,7 +76,7 @@ func (n *next) take() error {
 
 // wish does what somebody asked for.
 func (n *next) wish() error {
-	refused := func() error { return fmt.Errorf("%w: %s, while it is %s", ErrUnexpected, n.e.Kind, n.Status) }
+	refused := func() error { return &RefusedError{n.e.Kind, n.Status} }
 	switch n.e.Kind {
 	case Taken:
 		n.Fencing, n.Holder = n.e.Fencing, n.e.By

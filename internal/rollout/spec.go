@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,17 @@ var (
 	// ErrNeedsOld means that a contract would take away a form that somebody still needs.
 	ErrNeedsOld = errors.New("the old form is still needed")
 )
+
+// RefusedError says which wish makes no sense. errors.Is(err, ErrUnexpected).
+type RefusedError struct {
+	Kind   EventKind
+	Status Status // of the rollout
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("cannot %s: the rollout is %s", strings.Replace(string(e.Kind), "rollback", "roll back", 1), e.Status)
+}
+func (e *RefusedError) Unwrap() error { return ErrUnexpected }
 
 // Phase is the part of a change of schema or messages that a rollout carries.
 type Phase string
@@ -81,8 +93,16 @@ type PlannedCell struct {
 // PlannedStage is the stacks of a cell that are changed together. Bake is the watched wait before the next stage;
 // with 0 it is one green look.
 type PlannedStage struct {
-	Name string   `json:"name"`
-	Bake Duration `json:"bake"`
+	Name    string   `json:"name"`
+	Bake    Duration `json:"bake"`
+	Tenants *Tenants `json:"tenants,omitempty"` // nil when nobody counted them
+}
+
+// Tenants is what a stage means for the tenants of its cell, as counted when the rollout was planned. It decides nothing.
+type Tenants struct {
+	Of    int `json:"of"`         // the cell has
+	Whole int `json:"allNew"`     // have all of their shards on the new version after this stage and those before it
+	Twice int `json:"twoUnbaked"` // have two shards or more in this stage, which are new and not baked at once
 }
 
 // Running is one digest that a cell runs.

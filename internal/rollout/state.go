@@ -90,6 +90,7 @@ type Stage struct {
 	Name     string `json:"name"`
 	Read     bool   `json:"read,omitempty"`     // Previous is known
 	Previous string `json:"previous,omitempty"` // the digest before this rollout; "" when there was none, or several
+	WentBack string `json:"wentBack,omitempty"` // Event.WentBack of the read that Previous is from
 	Touched  bool   `json:"touched,omitempty"`  // Execute was told, whether it was performed or not
 	Back     bool   `json:"back,omitempty"`     // the rollback is through with it
 	Stays    bool   `json:"stays,omitempty"`    // because there is no Previous
@@ -230,6 +231,9 @@ func (s *State) due(due []Command, c *Cell) []Command {
 		told.Kind = AskRead
 	case s.Status == IsRollingBack && c.Step == Restoring:
 		told.Kind, told.Digest = Restore, stage.Previous
+	}
+	if told.Kind == AskRead && s.Status != IsRollingBack {
+		told.WentBack = stage.WentBack
 	}
 	if told.Kind != "" {
 		due = append(due, told)

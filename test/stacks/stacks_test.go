@@ -170,8 +170,8 @@ func leave(context.Context) error { return nil }
 
 func (w *world) is(t *testing.T, stage string, status rollout.StackStatus, digest string) {
 	t.Helper()
-	if s, d, err := w.stacks.Read(t.Context(), cell, stage); err != nil || s != status || d != digest {
-		t.Errorf("%s is %s with %q, %v; want %s with %q", stage, s, d, err, status, digest)
+	if r, err := w.stacks.Read(t.Context(), cell, stage, ""); err != nil || r.Stack != status || r.Digest != digest {
+		t.Errorf("%s is %s with %q, %v; want %s with %q", stage, r.Stack, r.Digest, err, status, digest)
 	}
 }
 
@@ -283,7 +283,8 @@ func TestStages(t *testing.T) {
 		short, cancel := context.WithCancel(ctx)
 		go func() {
 			for s := rollout.Absent; s != rollout.InProgress && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-				s, _, _ = w.stacks.Read(ctx, cell, "core")
+				r, _ := w.stacks.Read(ctx, cell, "core", "")
+				s = r.Stack
 			}
 			cancel()
 		}()
@@ -297,7 +298,8 @@ func TestStages(t *testing.T) {
 		w.aws.Obstruct(t, "orders-canary-core")
 		until := time.Now().Add(time.Minute)
 		for s := rollout.InProgress; s == rollout.InProgress && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-			s, _, _ = w.stacks.Read(ctx, cell, "core")
+			r, _ := w.stacks.Read(ctx, cell, "core", "")
+			s = r.Stack
 		}
 		w.is(t, "core", rollout.Complete, w.own)
 	})
@@ -311,8 +313,8 @@ func TestStages(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		t.Log(err)
-		if s, _, err := w.stacks.Read(ctx, cell, "watch"); err != nil || s != rollout.Stuck {
-			t.Errorf("%s, %v", s, err)
+		if r, err := w.stacks.Read(ctx, cell, "watch", ""); err != nil || r.Stack != rollout.Stuck {
+			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }

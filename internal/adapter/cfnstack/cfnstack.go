@@ -150,7 +150,7 @@ func (s *Stacks) read(ctx context.Context, c Client, name string) (release.Found
 	if err != nil || stack == nil {
 		return release.Found{Status: rollout.Absent}, err
 	}
-	f := release.Found{Status: status(stack.StackStatus), Said: string(stack.StackStatus), Protected: aws.ToBool(stack.EnableTerminationProtection), Tags: map[string]string{}}
+	f := release.Found{Status: status(stack.StackStatus), Said: string(stack.StackStatus), Protected: aws.ToBool(stack.EnableTerminationProtection), Began: began(*stack), Tags: map[string]string{}}
 	for _, tag := range stack.Tags {
 		f.Tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 	}
@@ -185,6 +185,14 @@ func (s *Stacks) read(ctx context.Context, c Client, name string) (release.Found
 func moved(before, after types.Stack) bool {
 	return before.StackStatus != after.StackStatus || aws.ToString(before.ChangeSetId) != aws.ToString(after.ChangeSetId) ||
 		!aws.ToTime(before.LastUpdatedTime).Equal(aws.ToTime(after.LastUpdatedTime))
+}
+
+// began is when the last change of a stack began, whether it succeeded or not.
+func began(s types.Stack) time.Time {
+	if s.LastUpdatedTime != nil {
+		return *s.LastUpdatedTime
+	}
+	return aws.ToTime(s.CreationTime)
 }
 
 // describe returns a stack by its name or id; nil when there is none.

@@ -193,15 +193,16 @@ func (r *Rolling) versions(ctx context.Context) ([]localcell.WorkerVersion, erro
 }
 
 // Read is what the stage's workers run in truth: Complete when each answers, Failed when one does not, InProgress while
-// a deployment is at one, whoever began it.
-func (r *Rolling) Read(ctx context.Context, cell, stage string) (rollout.StackStatus, string, error) {
+// a deployment is at one, whoever began it. None is ever rolled back by itself.
+func (r *Rolling) Read(ctx context.Context, cell, stage, _ string) (run.Reading, error) {
+	unknown := run.Reading{Stack: rollout.Unknown}
 	shards, err := r.shards(cell, stage)
 	if err != nil {
-		return rollout.Unknown, "", err
+		return unknown, err
 	}
 	all, err := r.versions(ctx)
 	if err != nil {
-		return rollout.Unknown, "", err
+		return unknown, err
 	}
 	status, digest, seen := rollout.Complete, "", 0
 	for _, v := range all {
@@ -221,12 +222,12 @@ func (r *Rolling) Read(ctx context.Context, cell, stage string) (rollout.StackSt
 		}
 	}
 	if seen != len(shards) {
-		return rollout.Unknown, "", fmt.Errorf("cell %s, stage %s: %d of its %d shards run", cell, stage, seen, len(shards))
+		return unknown, fmt.Errorf("cell %s, stage %s: %d of its %d shards run", cell, stage, seen, len(shards))
 	}
 	if status == rollout.InProgress {
 		digest = ""
 	}
-	return status, digest, nil
+	return run.Reading{Stack: status, Digest: digest}, nil
 }
 
 // Prepare sees that the digest's file is in the state directory and whole. Nothing else needs to be made.

@@ -23,6 +23,7 @@ import (
 	"cellwall.dev/cellwall/internal/localcell/loopback"
 	"cellwall.dev/cellwall/internal/localcell/proc"
 	"cellwall.dev/cellwall/internal/rollout"
+	"cellwall.dev/cellwall/internal/rollout/run"
 	"cellwall.dev/cellwall/internal/wave"
 )
 
@@ -160,9 +161,9 @@ func granted(context.Context) error { return nil }
 
 func (f *fake) reads(r *Rolling, cell, stage string, status rollout.StackStatus, digest string) {
 	f.t.Helper()
-	s, d, err := r.Read(f.t.Context(), cell, stage)
-	if s != status || d != digest || err != nil {
-		f.t.Errorf("%s of %s: %s, %q, %v; want %s, %q", stage, cell, s, d, err, status, digest)
+	got, err := r.Read(f.t.Context(), cell, stage, "")
+	if want := (run.Reading{Stack: status, Digest: digest}); got != want || err != nil {
+		f.t.Errorf("%s of %s: %+v, %v; want %+v", stage, cell, got, err, want)
 	}
 }
 
@@ -182,15 +183,15 @@ func TestTruthIsWhatRuns(t *testing.T) {
 	f.reads(r, "us-1", "zone-a", rollout.Complete, old)
 
 	for _, stage := range [][2]string{{"eu-1", "zone-c"}, {"eu-2", "zone-a"}, {"eu-1", ""}} {
-		if s, _, err := r.Read(t.Context(), stage[0], stage[1]); s != rollout.Unknown || !errors.Is(err, ErrNoStage) {
-			t.Errorf("%v: %s, %v", stage, s, err)
+		if s, err := r.Read(t.Context(), stage[0], stage[1], ""); s.Stack != rollout.Unknown || !errors.Is(err, ErrNoStage) {
+			t.Errorf("%v: %+v, %v", stage, s, err)
 		}
 	}
 	f.mu.Lock()
 	f.shards = f.shards[1:]
 	f.mu.Unlock()
-	if s, _, err := r.Read(t.Context(), "eu-1", "zone-a"); s != rollout.Unknown || err == nil {
-		t.Errorf("a shard that nobody runs: %s, %v", s, err)
+	if s, err := r.Read(t.Context(), "eu-1", "zone-a", ""); s.Stack != rollout.Unknown || err == nil {
+		t.Errorf("a shard that nobody runs: %+v, %v", s, err)
 	}
 	all, err := r.Running(t.Context())
 	if want := []rollout.Running{{Cell: "eu-1", Digest: old}, {Cell: "eu-1", Digest: ""}, {Cell: "us-1", Digest: old}}; err != nil || !cmp.Equal(all, want) {
@@ -327,7 +328,7 @@ func TestNobodyThere(t *testing.T) {
 	if err := os.Remove(filepath.Join(f.dir.String(), "running.json")); err != nil {
 		t.Fatal(err)
 	}
-	if s, _, err := r.Read(t.Context(), "eu-1", "zone-a"); s != rollout.Unknown || !errors.Is(err, localcell.ErrNotRunning) {
+	if s, err := r.Read(t.Context(), "eu-1", "zone-a", ""); s.Stack != rollout.Unknown || !errors.Is(err, localcell.ErrNotRunning) {
 		t.Errorf("read: %s, %v", s, err)
 	}
 	if _, err := r.Look(t.Context(), "eu-1", time.Time{}, time.Time{}, nil); !errors.Is(err, localcell.ErrNotRunning) {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"cellwall.dev/cellwall/internal/template"
@@ -246,68 +245,4 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// use holds copies to deploy from. The CDK's command line writes locks and archives beside an assembly and takes an
-// archive that lies there for what it would make itself; so it works on a copy of this process's own.
-type use struct {
-	folder *Folder
-	mu     sync.Mutex
-	dirs   map[string]string // by digest
-	old    []string          // copies that were spoiled, and that somebody may still read
-}
-
-func newUse(f *Folder) *use { return &use{folder: f, dirs: map[string]string{}} }
-
-// dir is a copy of an assembly that has the digest now. One that has it no more, as where temporary files are swept away
-// in the course of a long rollout, is replaced.
-func (u *use) dir(ctx context.Context, digest string) (string, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if dir, ok := u.dirs[digest]; ok {
-		if is(dir, digest) {
-			return dir, nil
-		}
-		u.old = append(u.old, dir)
-		delete(u.dirs, digest)
-	}
-	from, err := u.folder.there(digest)
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "cellwall-rollout-")
-	if err != nil {
-		return "", err
-	}
-	if err := copyTo(ctx, from, dir, digest, false); err != nil {
-		os.RemoveAll(dir)
-		return "", err
-	}
-	u.dirs[digest] = dir
-	return dir, nil
-}
-
-func is(dir, digest string) bool {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	got, err := Digest(root.FS())
-	return err == nil && got == digest
-}
-
-func (u *use) close() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var all []error
-	for _, dir := range u.old {
-		all = append(all, os.RemoveAll(dir))
-	}
-	u.old = nil
-	for digest, dir := range u.dirs {
-		all = append(all, os.RemoveAll(dir))
-		delete(u.dirs, digest)
-	}
-	return errors.Join(all...)
 }

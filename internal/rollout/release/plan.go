@@ -13,9 +13,11 @@ import (
 // Names of the stages of a cell, in their order: its core, its shards zone by zone, and what watches them.
 const (
 	CoreStage  = "core"
-	zoneStage  = "zone-" // and the zone's letter
 	WatchStage = "watch"
 )
+
+// ZoneStage is the name of the stage of a zone, by its letter.
+func ZoneStage(zone string) string { return "zone-" + zone }
 
 // stageOf is the stage of a cell's stack; "" of a shard that the fleet does not have.
 func stageOf(f *fleet.Fleet, c fleet.Cell, x Stack) string {
@@ -28,7 +30,7 @@ func stageOf(f *fleet.Fleet, c fleet.Cell, x Stack) string {
 	}
 	for _, s := range c.Shards {
 		if s.ID == x.Shard && x.Name == n.Shard(s.ID).Stack() {
-			return zoneStage + s.Zone
+			return ZoneStage(s.Zone)
 		}
 	}
 	return ""
@@ -97,7 +99,7 @@ func Stages(c fleet.Cell, bake rollout.Duration) []rollout.PlannedStage {
 	zones := wave.Stages(shards, func(func([]int) bool) {})
 	stages := []rollout.PlannedStage{{Name: CoreStage}}
 	for i, z := range zones {
-		s := rollout.PlannedStage{Name: zoneStage + z.Zone}
+		s := rollout.PlannedStage{Name: ZoneStage(z.Zone)}
 		if i+1 < len(zones) {
 			s.Bake = bake
 		}

@@ -2,12 +2,15 @@ package release
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/rollout"
@@ -20,7 +23,8 @@ type Found struct {
 	Said      string // CloudFormation's own word, such as UPDATE_COMPLETE; "" where there is no stack
 	Hash      string // of the template that it was last deployed with, see Canonical
 	Tags      map[string]string
-	Protected bool // has termination protection
+	Protected bool      // has termination protection
+	Began     time.Time // the last change, whether it succeeded or not
 }
 
 // Preparer makes change sets.
@@ -69,30 +73,33 @@ func (s *Stacks) Close() error { return s.open.close() }
 
 // Read implements run.Stacks. A stage of which some stacks are missing has the status of the others, and no digest that
 // needs those.
-func (s *Stacks) Read(ctx context.Context, cell, stage string) (rollout.StackStatus, string, error) {
+func (s *Stacks) Read(ctx context.Context, cell, stage, wentBack string) (run.Reading, error) {
+	unknown := run.Reading{Stack: rollout.Unknown}
 	own, err := s.stage(s.digest, cell, stage)
 	if err != nil {
-		return rollout.Unknown, "", err
+		return unknown, err
 	}
 	known := map[string]Found{}
-	status, ok, err := s.compare(ctx, own, known)
+	_, ok, err := s.compare(ctx, own, known)
 	if err != nil {
-		return rollout.Unknown, "", err
+		return unknown, err
 	}
+	read := rolledBack(own, known, wentBack)
 	if ok {
 		// A stack that went back to this very template, before the rollout and from another, needs no change; one whose
 		// change to it failed has another template.
-		if status == rollout.RolledBack {
-			status = rollout.Complete
+		if read.Stack == rollout.RolledBack {
+			read.Stack = rollout.Complete
 		}
-		return status, s.digest, nil
+		read.Digest = s.digest
+		return read, nil
 	}
 	kept, err := s.folder.List()
 	if err != nil {
-		return rollout.Unknown, "", err
+		return unknown, err
 	}
-	if status == rollout.Absent || status == rollout.InProgress {
-		return status, "", nil
+	if read.Stack == rollout.Absent || read.Stack == rollout.InProgress {
+		return read, nil
 	}
 	for _, k := range kept {
 		other, err := s.stage(k.Digest, cell, stage)
@@ -100,12 +107,33 @@ func (s *Stacks) Read(ctx context.Context, cell, stage string) (rollout.StackSta
 			continue
 		}
 		if _, ok, err := s.compare(ctx, other, known); err != nil {
-			return rollout.Unknown, "", err
+			return unknown, err
 		} else if ok {
-			return status, k.Digest, nil
+			read.Digest = k.Digest
+			return read, nil
 		}
 	}
-	return status, "", nil
+	return read, nil
+}
+
+// rolledBack is the worst status of stacks that were read, with the stacks that are rolled back: each as a hash of its name
+// and of the time at which that change began. One that is in wentBack already was so before, and is as good as complete.
+func rolledBack(stacks []Stack, known map[string]Found, wentBack string) run.Reading {
+	r := run.Reading{Stack: rollout.Absent}
+	var all []string
+	for _, x := range stacks {
+		f := known[x.Name]
+		if f.Status == rollout.RolledBack && !f.Began.IsZero() {
+			sum := sha256.Sum256(fmt.Appendf(nil, "%q %d", x.Name, f.Began.UnixNano()))
+			one := hex.EncodeToString(sum[:8])
+			if all = append(all, one); slices.Contains(strings.Split(wentBack, " "), one) {
+				f.Status = rollout.Complete
+			}
+		}
+		r.Stack = worse(r.Stack, f.Status)
+	}
+	r.WentBack = strings.Join(all, " ")
+	return r
 }
 
 // compare reads stacks that are not in known yet, and tells the worst status of all and whether all are as planned.

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/rollout"
+	"cellwall.dev/cellwall/internal/rollout/run"
 )
 
 // world is CloudFormation and the CDK's command line in memory: stacks by name, and change sets by stack and name.
@@ -206,17 +208,17 @@ func TestReadByTemplate(t *testing.T) {
 		"no template":          {[]Found{{Status: rollout.Complete, Tags: of(own, s1).Tags}, of(own, s4), of(own, s7)}, rollout.Complete, ""},
 	} {
 		set(test.states...)
-		status, digest, err := s.Read(t.Context(), "eu-1", "zone-a")
-		if err != nil || status != test.status || digest != test.digest {
-			t.Errorf("%s: %s with %s, %v; want %s with %s", what, status, digest, err, test.status, test.digest)
+		r, err := s.Read(t.Context(), "eu-1", "zone-a", "")
+		if err != nil || r.Stack != test.status || r.Digest != test.digest {
+			t.Errorf("%s: %s with %s, %v; want %s with %s", what, r.Stack, r.Digest, err, test.status, test.digest)
 		}
 	}
 	w.fail = errors.New("access denied")
-	if status, _, err := s.Read(t.Context(), "eu-1", "zone-a"); status != rollout.Unknown || !errors.Is(err, w.fail) {
-		t.Errorf("%s, %v", status, err)
+	if r, err := s.Read(t.Context(), "eu-1", "zone-a", ""); r.Stack != rollout.Unknown || !errors.Is(err, w.fail) {
+		t.Errorf("%+v, %v", r, err)
 	}
-	if status, _, err := s.Read(t.Context(), "eu-9", "zone-a"); status != rollout.Unknown || !errors.Is(err, ErrRefused) {
-		t.Errorf("%s, %v", status, err)
+	if r, err := s.Read(t.Context(), "eu-9", "zone-a", ""); r.Stack != rollout.Unknown || !errors.Is(err, ErrRefused) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
@@ -252,6 +254,53 @@ func TestPrepareChangesNothing(t *testing.T) {
 }
 
 // TestDeploy: a stage goes to a digest and back, and each time is read as that.
+// TestWentBackBefore: a stack that went back before the rollout's change of its stage is not taken for a failure of that
+// change, and one that went back after it is, whether the others were changed or not.
+func TestWentBackBefore(t *testing.T) {
+	f := testFleet(t, fleetText)
+	before, own := opened(t, made(f, "old", nil).write(t)), opened(t, made(f, "new", nil).write(t))
+	w := newWorld()
+	w.run(before, rollout.Complete)
+	s := stacksIn(t, w, f, keep(t, before, own), own.Digest)
+	read := func(wentBack string) run.Reading {
+		t.Helper()
+		r, err := s.Read(t.Context(), "eu-1", "zone-a", wentBack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const s1, s4 = "orders-eu-1-shard-s01", "orders-eu-1-shard-s04"
+	change := func(stack string, a *Assembly, status rollout.StackStatus, minute int) {
+		i := slices.IndexFunc(a.stacks, func(x Stack) bool { return x.Name == stack })
+		w.stacks[stack] = Found{Status: status, Hash: a.stacks[i].Hash, Tags: a.stacks[i].Tags, Began: time.Unix(int64(60*minute), 0)}
+	}
+	if r := read(""); r.Stack != rollout.Complete || r.WentBack != "" {
+		t.Errorf("none went back: %+v", r)
+	}
+	change(s4, before, rollout.RolledBack, 1)
+	first := read("")
+	if first.Stack != rollout.RolledBack || first.Digest != before.Digest || first.WentBack == "" {
+		t.Errorf("one went back: %+v", first)
+	}
+	if r := read(first.WentBack); r.Stack != rollout.Complete || r.Digest != before.Digest || r.WentBack != first.WentBack {
+		t.Errorf("it went back before: %+v", r)
+	}
+	change(s1, own, rollout.Complete, 2)
+	if r := read(first.WentBack); r.Stack != rollout.Complete || r.Digest != "" {
+		t.Errorf("half of the stage was executed: %+v", r)
+	}
+	change(s4, before, rollout.RolledBack, 3)
+	if r := read(first.WentBack); r.Stack != rollout.RolledBack {
+		t.Errorf("it went back again: %+v", r)
+	}
+	change(s4, before, rollout.RolledBack, 1)
+	change(s1, before, rollout.RolledBack, 4)
+	if r := read(first.WentBack); r.Stack != rollout.RolledBack || r.Digest != before.Digest {
+		t.Errorf("another went back: %+v", r)
+	}
+}
+
 func TestDeploy(t *testing.T) {
 	f := testFleet(t, fleetText)
 	before, own := opened(t, made(f, "old", nil).write(t)), opened(t, made(f, "new", nil).write(t))
@@ -261,8 +310,8 @@ func TestDeploy(t *testing.T) {
 	s := stacksIn(t, w, f, folder, own.Digest)
 	is := func(want string) {
 		t.Helper()
-		if status, digest, err := s.Read(t.Context(), "eu-1", "zone-b"); err != nil || status != rollout.Complete || digest != want {
-			t.Errorf("%s with %s, %v; want %s", status, digest, err, want)
+		if r, err := s.Read(t.Context(), "eu-1", "zone-b", ""); err != nil || r.Stack != rollout.Complete || r.Digest != want {
+			t.Errorf("%s with %s, %v; want %s", r.Stack, r.Digest, err, want)
 		}
 	}
 	is(before.Digest)
@@ -292,27 +341,27 @@ func TestDeploy(t *testing.T) {
 	}
 
 	// What the command line left beside the copy is no part of it; what changes in the copy is.
-	dir := s.open.dirs[own.Digest]
+	dir := s.open.dirs[own.Digest].copy()
 	if err := s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 9); err != nil {
 		t.Error(err)
 	}
 	put(t, filepath.Join(dir, "cdk.out"), "{}")
-	if err := s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 9); err != nil || s.open.dirs[own.Digest] == dir {
+	if err := s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 9); err != nil || s.open.dirs[own.Digest].copy() == dir {
 		t.Errorf("%v; it deploys from %s still", err, dir)
 	}
-	second := s.open.dirs[own.Digest]
+	second := s.open.dirs[own.Digest].copy()
 	if err := os.RemoveAll(second); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 9); err != nil {
 		t.Error(err)
 	}
-	third := s.open.dirs[own.Digest]
+	third := s.open.dirs[own.Digest].copy()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	for _, dir := range []string{dir, second, third} {
-		if _, err := os.Stat(dir); err == nil {
+		if _, err := os.Stat(filepath.Dir(dir)); err == nil {
 			t.Error("a copy was left")
 		}
 	}

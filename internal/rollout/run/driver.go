@@ -134,7 +134,7 @@ func (d *Driver) takeOver(ctx context.Context, id string, w Wish, goOn bool) (ro
 	// What is refused is refused without the lease, too: nobody needs to be waited for.
 	if r, err := d.latest(ctx, id); err != nil {
 		return r.State, err
-	} else if w, err = d.fitting(r.State, w); err != nil {
+	} else if _, err = d.fitting(r.State, w); err != nil {
 		return r.State, err
 	}
 	return d.hold(ctx, func(h *hold) (rollout.State, error) {
@@ -142,8 +142,7 @@ func (d *Driver) takeOver(ctx context.Context, id string, w Wish, goOn bool) (ro
 		if err != nil {
 			return r.State, err
 		}
-		w, err := d.fitting(r.State, w)
-		if err != nil {
+		if _, err := d.fitting(r.State, w); err != nil {
 			return r.State, err
 		}
 		l := newLoop(d, h)
@@ -271,7 +270,7 @@ func (d *Driver) Ask(ctx context.Context, id string, w Wish) (rollout.State, err
 		return r.State, fmt.Errorf("reading the journal: %w", err)
 	}
 	if r.State.Wish != w.ID && !becomes(w.Kind, r.State.Status) {
-		return r.State, fmt.Errorf("%w: %s, and the rollout is %s", rollout.ErrUnexpected, w.Kind, r.State.Status)
+		return r.State, &rollout.RefusedError{Kind: w.Kind, Status: r.State.Status}
 	}
 	return r.State, nil
 }

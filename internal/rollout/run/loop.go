@@ -91,11 +91,15 @@ func (l *loop) takeOver(w Wish) error {
 	if w.Kind == "" {
 		return nil
 	}
+	w, err := l.fitting(l.record.State, w)
+	if err != nil || w.Kind == "" {
+		return err
+	}
 	return l.next(l.event(w, lease.Fencing))
 }
 
 // leftBehind takes away what was wished of a holder who is gone, and obeys it unless it would let the rollout go on: who
-// takes over says that himself.
+// takes over says that himself, and what he says is newer.
 func (l *loop) leftBehind() error {
 	wishes, err := l.wished()
 	if err != nil {

@@ -99,7 +99,9 @@ func (l *loop) perform(c rollout.Command, unreached []string) (e rollout.Event) 
 		e.Kind = rollout.Read
 		ctx, stop := l.within(l.work, askTime)
 		defer stop()
-		e.Stack, e.Digest, err = l.Stacks.Read(ctx, c.Cell, c.Stage)
+		var r Reading
+		r, err = l.Stacks.Read(ctx, c.Cell, c.Stage, c.WentBack)
+		e.Stack, e.Digest, e.WentBack = r.Stack, r.Digest, r.WentBack
 	case rollout.Prepare:
 		e.Kind = rollout.Prepared
 		err = l.Stacks.Prepare(l.work, c.Cell, c.Stage, c.Digest, c.Fencing)

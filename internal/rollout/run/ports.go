@@ -106,11 +106,18 @@ type Wishes interface {
 	Answer(ctx context.Context, service string, w Wish) error
 }
 
+// Reading is a stage as it was read.
+type Reading struct {
+	Stack    rollout.StackStatus // the worst of its stacks
+	Digest   string              // that all of them run: "" when they differ or it is none that is known
+	WentBack string              // which of them are rolled back, and by which change, in the adapter's own words; "" when none is
+}
+
 // Stacks deploys the stages of cells. Each method may be repeated, also by another process, and may take long; ctx ends it.
 type Stacks interface {
-	// Read is the worst status of the stage's stacks, and the digest that all of them run: "" when they differ or it is
-	// none that is known. An error is an unknown status.
-	Read(ctx context.Context, cell, stage string) (rollout.StackStatus, string, error)
+	// Read reads the stage's stacks. A stack that wentBack names, as an earlier Reading said it, and that was not changed since is
+	// Complete. An error is an unknown status.
+	Read(ctx context.Context, cell, stage, wentBack string) (Reading, error)
 	// Prepare makes the change that would bring the stage to the digest, and performs none of it.
 	Prepare(ctx context.Context, cell, stage, digest string, fencing uint64) error
 	// Execute performs what Prepare made for this fencing number, and returns when the stacks have settled. permit is called

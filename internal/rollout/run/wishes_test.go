@@ -109,10 +109,24 @@ func TestWishesAreTaken(t *testing.T) {
 	})
 }
 
-// TestLeftBehind: what was wished of a holder who died is done by the next, unless it would let the rollout go on.
+// TestLeftBehind: what was wished of a holder who died is done by the next, unless it would let the rollout go on; and what
+// the next wishes himself is newer.
 func TestLeftBehind(t *testing.T) {
-	for kind, want := range map[rollout.EventKind]rollout.Status{rollout.Pause: rollout.IsPaused, rollout.Resume: rollout.IsPaused,
-		rollout.Abort: rollout.IsAborted, rollout.Rollback: rollout.IsRolledBack} {
+	for _, test := range []struct {
+		left, wished rollout.EventKind
+		want         rollout.Status
+	}{
+		{rollout.Pause, "", rollout.IsPaused},
+		{rollout.Resume, "", rollout.IsPaused},
+		{rollout.Abort, "", rollout.IsAborted},
+		{rollout.Rollback, "", rollout.IsRolledBack},
+		{rollout.Pause, rollout.Resume, rollout.IsDone},
+		{rollout.Pause, rollout.Rollback, rollout.IsRolledBack},
+		{rollout.Abort, rollout.Resume, rollout.IsAborted},
+		{rollout.Abort, rollout.Rollback, rollout.IsRolledBack},
+		{rollout.Rollback, rollout.Resume, rollout.IsRolledBack},
+	} {
+		kind := test.left
 		synctest.Test(t, func(t *testing.T) {
 			s := newSetting(t)
 			ctx, kill := context.WithCancel(t.Context())
@@ -133,9 +147,10 @@ func TestLeftBehind(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer stop()
-			state, err := d.Resume(ctx, "r1", run.Wish{})
-			if state.Status != want || err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %s, %v", kind, text(state), err)
+			state, err := d.Resume(ctx, "r1", run.Wish{Kind: test.wished})
+			refused := test.want == rollout.IsAborted && test.wished != "" && errors.Is(err, rollout.ErrUnexpected)
+			if state.Status != test.want || err != nil && !refused && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s, then %q: %s, %v", kind, test.wished, text(state), err)
 			}
 		})
 	}
@@ -169,6 +184,8 @@ func TestApply(t *testing.T) {
 		apply(rollout.Pause, rollout.IsPaused)
 		if state, err := d.Apply(t.Context(), "", run.Wish{Kind: rollout.Pause}); !errors.Is(err, rollout.ErrUnexpected) || state.Status != rollout.IsPaused {
 			t.Errorf("paused twice: %s, %v", text(state), err)
+		} else if err.Error() != "cannot pause: the rollout is paused" {
+			t.Error(err)
 		}
 		apply(rollout.Abort, rollout.IsAborted)
 		for _, kind := range []rollout.EventKind{"", rollout.Pause, rollout.Resume, rollout.Abort} {

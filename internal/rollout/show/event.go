@@ -37,6 +37,8 @@ type Event struct {
 	Cells   int               `json:"cells,omitempty"`  // of begun
 	Waves   int               `json:"waves,omitempty"`  // of begun
 	Despite []rollout.Despite `json:"despite,omitempty"`
+	// Tenants of the cell, when a stage of it has just reached the new version and they were counted.
+	Tenants *rollout.Tenants `json:"tenants,omitempty"`
 }
 
 // Replay follows the journal of one rollout.
@@ -127,6 +129,7 @@ func (p *Replay) moveTo(seq uint64, after rollout.State, e *rollout.Event) []Eve
 		}
 		cell := base
 		cell.Kind, cell.Cell, cell.Wave, cell.Stage, cell.Step = Moved, c.Name, c.Wave+1, c.Stages[c.Stage].Name, c.Step
+		cell.Tenants = stageTenants(after, c)
 		if c.Step == rollout.Broken || c.Step == rollout.UndoStuck {
 			cell.Why = c.Why
 		}
@@ -170,7 +173,7 @@ func (e Event) Line() string {
 			return fmt.Sprintf("wave %d, cell %s: %s: %s", e.Wave, clean(e.Cell), clean(string(e.Step)),
 				clean(strings.TrimPrefix(e.Why, "cell "+e.Cell+", ")))
 		}
-		return line + " " + clean(e.Stage)
+		return line + " " + clean(e.Stage) + tenantsText(e.Tenants)
 	}
 	return clean(e.Kind) + who + why + despite(e.Despite)
 }

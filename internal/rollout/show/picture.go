@@ -92,6 +92,9 @@ func (v View) head(l Look) []string {
 		if s.Spec.Phase != rollout.Release {
 			what += ", phase " + string(s.Spec.Phase)
 		}
+		if t := NewTenants(s); t != nil {
+			what += fmt.Sprintf(", all shards of %s of %s tenants on it", grouped(int64(t.Whole)), grouped(int64(t.Of)))
+		}
 		out = append(out, wrap("", what+v.driver(), l.Width, 3)...)
 	}
 	if s.Why != "" {

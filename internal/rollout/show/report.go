@@ -21,6 +21,7 @@ type Report struct {
 	Holder    *Holder           `json:"holder"`           // who has or had the lease; null when that is not known
 	BakesLeft float64           `json:"bakesLeftSeconds"` // if all goes well; deployments come on top
 	Done      int               `json:"cellsDone"`
+	Tenants   *Tenants          `json:"tenants"` // null when nobody counted them
 	Cells     []CellReport      `json:"cells"`
 	Despite   []rollout.Despite `json:"despite,omitempty"`
 }
@@ -59,7 +60,7 @@ type BakeReport struct {
 // NewReport is the rollout at a time. lease is the latest of its service, or nil.
 func NewReport(s rollout.State, at time.Time, lease *run.Lease) Report {
 	r := Report{Rollout: s.Spec.ID, Service: s.Spec.Service, Digest: s.Spec.Digest, Phase: s.Spec.Phase, Status: s.Status, Over: s.Status.Over(),
-		Why: s.Why, Started: s.Started, Updated: s.Updated, Despite: s.Despite}
+		Why: s.Why, Started: s.Started, Updated: s.Updated, Despite: s.Despite, Tenants: NewTenants(s)}
 	if s.Status == rollout.IsRunning || s.Status == rollout.IsPaused {
 		r.BakesLeft = Left(s, at).Seconds()
 	}

@@ -36,6 +36,9 @@ func Summary(s rollout.State, at time.Time) string {
 		}
 	}
 	fmt.Fprintf(&b, "| cells | %s |\n", strings.Join(counts, ", "))
+	if t := NewTenants(s); t != nil {
+		fmt.Fprintf(&b, "| tenants with all shards new | %s of %s |\n", grouped(int64(t.Whole)), grouped(int64(t.Of)))
+	}
 	for i, d := range s.Despite {
 		if i == 20 {
 			fmt.Fprintf(&b, "| despite | and %d more |\n", len(s.Despite)-i)

@@ -145,13 +145,8 @@ func (m *Mortal) Answer(ctx context.Context, service string, w run.Wish) error {
 	return m.call(func() error { return m.Wishes.Answer(ctx, service, w) })
 }
 
-func (m *Mortal) Read(ctx context.Context, cell, stage string) (rollout.StackStatus, string, error) {
-	var digest string
-	status, err := value(m, func() (s rollout.StackStatus, err error) {
-		s, digest, err = m.Stacks.Read(ctx, cell, stage)
-		return s, err
-	})
-	return status, digest, err
+func (m *Mortal) Read(ctx context.Context, cell, stage, wentBack string) (run.Reading, error) {
+	return value(m, func() (run.Reading, error) { return m.Stacks.Read(ctx, cell, stage, wentBack) })
 }
 
 func (m *Mortal) Prepare(ctx context.Context, cell, stage, digest string, fencing uint64) error {

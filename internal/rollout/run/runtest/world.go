@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cellwall.dev/cellwall/internal/rollout"
+	"cellwall.dev/cellwall/internal/rollout/run"
 )
 
 // Change is what a deployment does.
@@ -93,14 +94,20 @@ func (w *World) at(cell, name string) (*stage, error) {
 }
 
 // Read implements run.Stacks.
-func (w *World) Read(ctx context.Context, cell, name string) (rollout.StackStatus, string, error) {
+func (w *World) Read(ctx context.Context, cell, name, wentBack string) (run.Reading, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, err := w.at(cell, name)
 	if err != nil || ctx.Err() != nil {
-		return rollout.Unknown, "", errors.Join(err, ctx.Err())
+		return run.Reading{Stack: rollout.Unknown}, errors.Join(err, ctx.Err())
 	}
-	return s.status, s.digest, nil
+	r := run.Reading{Stack: s.status, Digest: s.digest}
+	if s.status == rollout.RolledBack {
+		if r.WentBack = fmt.Sprint("change ", s.version); r.WentBack == wentBack {
+			r.Stack = rollout.Complete
+		}
+	}
+	return r, nil
 }
 
 // Prepare implements run.Stacks.
