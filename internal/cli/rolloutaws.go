@@ -272,6 +272,13 @@ func (f *rolloutFlags) awsHands(ctx context.Context, d *rolloutDesk, s rollout.S
 	if err != nil {
 		return nil, refusedAssembly(err)
 	}
+	for _, c := range s.Cells {
+		for _, stage := range c.Stages {
+			if stage.Previous != "" {
+				stacks.Former(c.Name, stage.Name, stage.Previous)
+			}
+		}
+	}
 	if kind == "" {
 		f.warnOthers(ctx, stacks, folder)
 	}

@@ -55,6 +55,7 @@ type Stacks struct {
 
 	mu      sync.Mutex
 	indices map[string]*Assembly // by digest, as they were first read
+	former  map[string]string    // by cell and stage, what it ran before the rollout; see Former
 	open    *use
 }
 
@@ -65,7 +66,7 @@ func NewStacks(f *fleet.Fleet, digest string, folder *Folder, p Preparer, c Clou
 	if _, err := folder.Get(digest); err != nil {
 		return nil, err
 	}
-	return &Stacks{fleet: f, digest: digest, folder: folder, preparer: p, cloud: c, indices: map[string]*Assembly{}, open: newUse(folder)}, nil
+	return &Stacks{fleet: f, digest: digest, folder: folder, preparer: p, cloud: c, indices: map[string]*Assembly{}, former: map[string]string{}, open: newUse(folder)}, nil
 }
 
 // Close takes away what was copied to deploy from.
@@ -101,15 +102,21 @@ func (s *Stacks) Read(ctx context.Context, cell, stage, wentBack string) (run.Re
 	if read.Stack == rollout.Absent || read.Stack == rollout.InProgress {
 		return read, nil
 	}
+	// Several assemblies may be the same in this stage, and their order in the folder changes when one is kept again or the
+	// folder is copied. What went back to one of them must not be taken for another.
+	digests := []string{s.formerOf(cell, stage)}
 	for _, k := range kept {
-		other, err := s.stage(k.Digest, cell, stage)
-		if err != nil || k.Digest == s.digest { // one that cannot be read is none that is known
+		digests = append(digests, k.Digest)
+	}
+	for _, digest := range digests {
+		other, err := s.stage(digest, cell, stage)
+		if err != nil || digest == s.digest { // one that cannot be read is none that is known
 			continue
 		}
 		if _, ok, err := s.compare(ctx, other, known); err != nil {
 			return unknown, err
 		} else if ok {
-			read.Digest = k.Digest
+			read.Digest = digest
 			return read, nil
 		}
 	}
@@ -263,6 +270,7 @@ func (s *Stacks) Execute(ctx context.Context, cell, stage, digest string, fencin
 
 // Restore implements run.Stacks.
 func (s *Stacks) Restore(ctx context.Context, cell, stage, digest string, fencing uint64, permit func(context.Context) error) error {
+	s.Former(cell, stage, digest)
 	if err := s.prepare(ctx, cell, stage, digest, fencing, true); err != nil {
 		return err
 	}
@@ -315,6 +323,20 @@ func (s *Stacks) stage(digest, cell, stage string) ([]Stack, error) {
 		stacks = append(stacks, x)
 	}
 	return stacks, nil
+}
+
+// Former says what a stage ran before the rollout, as it was read and journalled then. Of several assemblies that are
+// the same in that stage, Read names this one.
+func (s *Stacks) Former(cell, stage, digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.former[cell+"/"+stage] = digest
+}
+
+func (s *Stacks) formerOf(cell, stage string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.former[cell+"/"+stage]
 }
 
 func (s *Stacks) index(digest string) (*Assembly, error) {

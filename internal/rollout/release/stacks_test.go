@@ -382,6 +382,56 @@ func TestDeploy(t *testing.T) {
 	wants(t, stacksIn(t, w, moved, folder, own.Digest).Prepare(t.Context(), "us-1", "core", own.Digest, 1), ErrRefused, "lies in 222222222222/us-east-1")
 }
 
+// TestRestoredAmongEqual: a stage is the same in two former assemblies, and the one that it did not run was kept last. What
+// is brought back to the other is read as that one.
+func TestRestoredAmongEqual(t *testing.T) {
+	f := testFleet(t, fleetText)
+	before, own := opened(t, made(f, "old", nil).write(t)), opened(t, made(f, "new", nil).write(t))
+	twin := opened(t, made(f, "old", func(stack string, template object) {
+		if stack == "orders-global" {
+			template["Outputs"] = object{"X": object{"Value": "y"}}
+		}
+	}).write(t))
+	w := newWorld()
+	w.run(before, rollout.Complete)
+	folder := keep(t, before, own)
+	s := stacksIn(t, w, f, folder, own.Digest)
+	read := func(s *Stacks) string {
+		t.Helper()
+		r, err := s.Read(t.Context(), "eu-1", "zone-b", "")
+		if err != nil || r.Stack != rollout.Complete {
+			t.Fatalf("%s, %v", r.Stack, err)
+		}
+		return r.Digest
+	}
+	previous := read(s)
+	if err := s.Prepare(t.Context(), "eu-1", "zone-b", own.Digest, 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Execute(t.Context(), "eu-1", "zone-b", own.Digest, 7, leave); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Keep(t.Context(), twin); err != nil { // as a start does that is refused then
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Minute)
+	dir, _ := folder.path(twin.Digest)
+	if err := os.Chtimes(dir, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restore(t.Context(), "eu-1", "zone-b", previous, 7, leave); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(s); previous != before.Digest || got != previous {
+		t.Errorf("it runs %s after it was brought back to %s; the twin is %s", got, previous, twin.Digest)
+	}
+	// Who takes over then has asked for nothing yet.
+	other := stacksIn(t, w, f, folder, own.Digest)
+	if other.Former("eu-1", "zone-b", previous); read(other) != previous {
+		t.Errorf("who takes over reads %s; the twin is %s", read(other), twin.Digest)
+	}
+}
+
 func TestOthers(t *testing.T) {
 	f := testFleet(t, fleetText)
 	before, own := opened(t, made(f, "old", nil).write(t)), opened(t, made(f, "new", nil).write(t))
