@@ -231,16 +231,10 @@ func (f *rolloutFlags) awsHands(ctx context.Context, d *rolloutDesk, s rollout.S
 	if err != nil {
 		return nil, err
 	}
-	var cells []fleet.Cell
-	for _, w := range s.Spec.Waves {
-		for _, planned := range slices.Concat(w.Batches...) {
-			c, is := fl.Cell(planned.Name)
-			if !is || !sameStages(rollout.PlannedCell{Name: c.Name, Stages: release.Stages(c, 0)}, planned) {
-				return nil, hint(foundf("the fleet changed since rollout %s was planned: it has no cell %s, or that has other zones", s.Spec.ID, planned.Name),
-					"name the fleet's file as it was with --fleet; or end this rollout with %s and begin another", f.command("abort", s.Spec.ID))
-			}
-			cells = append(cells, c)
-		}
+	cells, changed := plannedCells(fl, s.Spec)
+	if changed != "" {
+		return nil, hint(foundf("the fleet changed since rollout %s was planned: it has no cell %s, or that has other zones or shards, or lies elsewhere", s.Spec.ID, changed),
+			"name the fleet's file as it was with --fleet; or end this rollout with %s and begin another", f.command("abort", s.Spec.ID))
 	}
 	aws, err := f.awsFleet(ctx, fl, d.by)
 	if err != nil {
@@ -283,6 +277,22 @@ func (f *rolloutFlags) awsHands(ctx context.Context, d *rolloutDesk, s rollout.S
 		f.warnOthers(ctx, stacks, folder)
 	}
 	return &rolloutHands{stacks: stacks, gate: gate, interval: awsInterval, close: stacks.Close}, nil
+}
+
+// plannedCells are the cells of a rollout as the fleet has them, and the name of the first that it has otherwise, if any. A
+// shard that left the fleet since, or changed its zone, would be in none of the stages that are still to come, and nobody
+// would miss it.
+func plannedCells(fl *fleet.Fleet, s rollout.Spec) (cells []fleet.Cell, changed string) {
+	for _, w := range s.Waves {
+		for _, planned := range slices.Concat(w.Batches...) {
+			c, is := fl.Cell(planned.Name)
+			if !is || !sameStages(rollout.PlannedCell{Name: c.Name, Stages: release.Stages(c, 0)}, planned) || planned.Layout != "" && planned.Layout != release.Layout(c) {
+				return nil, planned.Name
+			}
+			cells = append(cells, c)
+		}
+	}
+	return cells, ""
 }
 
 // awsInterval is how often cells on AWS are looked at.

@@ -88,6 +88,9 @@ type Wave struct {
 type PlannedCell struct {
 	Name   string         `json:"name"`
 	Stages []PlannedStage `json:"stages"`
+	// Layout stands for which shards are in which stage, and where the cell lies, so that whoever goes on with another fleet's
+	// file is found out; "" when nobody noted it. It decides nothing here.
+	Layout string `json:"layout,omitempty"`
 }
 
 // PlannedStage is the stacks of a cell that are changed together. Bake is the watched wait before the next stage;

@@ -1,6 +1,8 @@
 package release
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,7 +71,7 @@ func Plan(f *fleet.Fleet, a *Assembly, o Options) (rollout.Spec, error) {
 			var cells []rollout.PlannedCell
 			for _, name := range batch {
 				c, _ := f.Cell(name)
-				cells = append(cells, rollout.PlannedCell{Name: name, Stages: Stages(c, bake)})
+				cells = append(cells, rollout.PlannedCell{Name: name, Stages: Stages(c, bake), Layout: Layout(c)})
 			}
 			planned.Batches = append(planned.Batches, cells)
 		}
@@ -88,6 +90,18 @@ func Sizes(f *fleet.Fleet, tenants map[string]int) []wave.Cell {
 		}
 	}
 	return cells
+}
+
+// Layout is a hash of where a cell lies, and of its shards with their zones: of what says which stacks are in which of its
+// stages.
+func Layout(c fleet.Cell) string {
+	var shards []string
+	for _, s := range c.Shards {
+		shards = append(shards, fmt.Sprintf("%q %q", s.ID, s.Zone))
+	}
+	slices.Sort(shards)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", c.Account, c.Region, shards))
+	return hex.EncodeToString(sum[:6])
 }
 
 // Stages are the stages of a cell.
