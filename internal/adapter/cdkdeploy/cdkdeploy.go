@@ -44,6 +44,10 @@ const DefaultProgram = "node_modules/.bin/cdk"
 // concurrency is the most stacks of which change sets are made at once by one process.
 const concurrency = 8
 
+// processes is how many run at once; the others wait. Each takes some 220 MB and a second of a processor only to begin
+// (aws-cdk 2.1148.1), and a way back asks for all cells together: a machine that runs out of memory then loses the driver, too.
+const processes = 8
+
 // grace is how long the command line has to end by itself once it was asked to.
 const grace = 10 * time.Second
 
@@ -59,6 +63,7 @@ type CLI struct {
 	program, logs string
 	environ       []string
 	grace         time.Duration
+	places        chan struct{} // one for each process
 }
 
 var _ release.Preparer = (*CLI)(nil)
@@ -88,7 +93,7 @@ func New(c Config) (*CLI, error) {
 			return nil, err
 		}
 	}
-	return &CLI{program: program, logs: logs, environ: environ(c.Environ), grace: grace}, nil
+	return &CLI{program: program, logs: logs, environ: environ(c.Environ), grace: grace, places: make(chan struct{}, processes)}, nil
 }
 
 // environ is the environment without what would be options, and without what the command line sends to AWS or asks of
@@ -137,6 +142,12 @@ func (c *CLI) Prepare(ctx context.Context, dir, set string, stacks []string) err
 	}
 	if err := c.settings(); err != nil {
 		return err
+	}
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-ctx.Done():
+		return fmt.Errorf("prepare change sets of %s: not begun: %w", strings.Join(stacks, " "), context.Cause(ctx))
 	}
 	cwd, err := os.MkdirTemp("", "cellwall-cdk-") // without a cdk.json
 	if err != nil {

@@ -110,6 +110,41 @@ func TestMuchOutput(t *testing.T) {
 	}
 }
 
+// TestFew: a way back asks for all cells together, and few command lines run at once. Who waits when it ends begins none.
+func TestFew(t *testing.T) {
+	c, out := stub(t, `echo x >> $OUT/begun; while [ ! -e $OUT/go ]; do sleep 0.02; done`)
+	begun := func() int {
+		text, _ := os.ReadFile(filepath.Join(out, "begun"))
+		return strings.Count(string(text), "x")
+	}
+	const all = processes + 3
+	ended := make(chan error, all)
+	for range all {
+		go func() { ended <- c.Prepare(t.Context(), out, set, []string{"a"}) }()
+	}
+	wait(t, func() bool { return begun() == processes && len(c.places) == processes })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Prepare(ctx, out, set, []string{"a"}); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "not begun") {
+		t.Errorf("%v", err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if n := begun(); n != processes {
+		t.Errorf("%d run at once", n)
+	}
+	if err := os.WriteFile(filepath.Join(out, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range all {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := begun(); n != all {
+		t.Errorf("%d ran in all, of %d", n, all)
+	}
+}
+
 // TestEnded: a command line that hangs is ended with what it has started, whether it listens or not.
 func TestEnded(t *testing.T) {
 	for name, script := range map[string]string{
