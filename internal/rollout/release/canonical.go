@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"unicode"
 
 	"cellwall.dev/cellwall/internal/audit/assembly"
 	"cellwall.dev/cellwall/internal/template"
@@ -17,7 +18,8 @@ import (
 var acted = []string{"Conditions", "Mappings", "Outputs", "Parameters", "Resources", "Rules", "Transform"}
 
 // Canonical is the hash of what CloudFormation acts on in a template, JSON or YAML: of its sections as JSON with their
-// keys in order and numbers in one form. Description and the template's own Metadata are not part of it, and a section
+// keys in order and numbers in one form. Characters beyond ASCII are all one, since CloudFormation does not give them back; a
+// stack's tags are compared apart from it, as they are. Description and the template's own Metadata are not part of it, and a section
 // that is empty is as good as one that is not there.
 func Canonical(text []byte) (string, error) {
 	root, err := assembly.Decode(text)
@@ -75,7 +77,15 @@ func appendCanonical(b []byte, n template.Node) []byte {
 	return append(b, s...)
 }
 
+// appendQuoted writes a string as CloudFormation gives it back: with a question mark for each character beyond ASCII
+// (aws-cdk 2.1148.1, mangleLikeCloudFormation).
 func appendQuoted(b []byte, s string) []byte {
+	s = strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII {
+			return '?'
+		}
+		return r
+	}, s)
 	q, _ := json.Marshal(s) // a string cannot fail
 	return append(b, q...)
 }

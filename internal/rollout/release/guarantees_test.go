@@ -414,6 +414,7 @@ func TestCanonical(t *testing.T) {
 		{`{"Resources": {"A": {"Type": "T", "X": 123456789012345678901}}}`, `{"Resources": {"A": {"Type": "T", "X": 123456789012345678901.0}}}`},
 		{`{"Resources": {"A": {"Type": "T", "X": 123456789012345678902}}}`},
 		{`{"Resources": {"A": {"Type": "T", "X": 1e99999}}}`},
+		{`{"Resources": {"A": {"Type": "T", "X": "Größe 🦀"}}}`, `{"Resources": {"A": {"Type": "T", "X": "Gr\u00f6\u00dfe \ud83e\udd80"}}}`, "Resources: {A: {Type: T, X: 'Gr??e ?'}}"}, // as GetTemplate has it
 	}
 	seen := map[string]int{}
 	for i, group := range groups {
