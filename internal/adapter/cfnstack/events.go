@@ -31,16 +31,43 @@ func (s *Stacks) failure(ctx context.Context, c Client, x *set, stack types.Stac
 	}
 	events, err := s.events(ctx, c, x.owner)
 	reasons, left := reasons(events)
+	stuck := status(stack.StackStatus) == rollout.Stuck
+	if stuck { // before the reasons, which may be longer than what a journal keeps
+		text += "; " + wayOut(x.stack, x.at, left) + "; what failed"
+	}
 	if len(reasons) > 0 {
 		text += ": " + strings.Join(reasons, "; ")
 	}
-	if status(stack.StackStatus) == rollout.Stuck {
-		text += "; " + wayOut(x.stack, x.at, left)
-	}
 	if err != nil {
-		return fmt.Errorf("%s; its events could not be read: %w", text, err)
+		text += "; its events could not be read"
 	}
-	return errors.New(text)
+	return &failed{text, stuck, err}
+}
+
+// failed is a stack that did not end complete.
+type failed struct {
+	text  string
+	stuck bool
+	err   error // of reading its events
+}
+
+func (f *failed) Error() string {
+	if f.err != nil {
+		return f.text + ": " + f.err.Error()
+	}
+	return f.text
+}
+func (f *failed) Unwrap() error { return f.err }
+
+// stuckFirst orders errors: the one with a way out must not be lost behind many others.
+func stuckFirst(errs []error) {
+	rank := func(err error) int {
+		if f := (*failed)(nil); errors.As(err, &f) && f.stuck {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
 }
 
 // wayOut is what to do about a stack that could not be rolled back, with the resources that it could not bring back.

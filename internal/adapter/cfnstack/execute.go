@@ -159,7 +159,10 @@ func (s *Stacks) Execute(ctx context.Context, at release.Place, name string, sta
 		}
 		started = append(started, x)
 	}
-	errs = append(errs, each(len(started), func(i int) error { return s.settled(ctx, c, started[i]) }))
+	settled := make([]error, len(started))
+	each(len(started), func(i int) error { settled[i] = s.settled(ctx, c, started[i]); return nil })
+	errs = append(errs, settled...)
+	stuckFirst(errs)
 	for _, x := range sets {
 		if x.state == empty { // nobody misses it; the stack's next change takes it away otherwise
 			c.DeleteChangeSet(ctx, &cloudformation.DeleteChangeSetInput{StackName: &x.owner, ChangeSetName: &x.id})

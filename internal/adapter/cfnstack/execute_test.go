@@ -166,12 +166,16 @@ func TestReasons(t *testing.T) {
 	err := c.adapter().Execute(t.Context(), here, name, []string{"a", "b"}, c.permitted(t, &n, nil))
 	for _, want := range []string{
 		"stack a in 111111111111/eu-west-1 is UPDATE_ROLLBACK_COMPLETE: The following resource(s) failed to update: [F].: F (AWS::Lambda::Function) UPDATE_FAILED: the code is [31m no good",
-		"stack b in 111111111111/eu-west-1 is UPDATE_ROLLBACK_FAILED: H (AWS::Lambda::Function) UPDATE_FAILED: éé",
-		"repair Group, then aws cloudformation continue-update-rollback --region eu-west-1 --stack-name b, as the last resort with --resources-to-skip Group; then rollout rollback",
+		"; what failed: H (AWS::Lambda::Function) UPDATE_FAILED: éé",
+		"stack b in 111111111111/eu-west-1 is UPDATE_ROLLBACK_FAILED; CloudFormation could not roll it back: repair Group, then aws cloudformation continue-update-rollback --region eu-west-1 --stack-name b, as the last resort with --resources-to-skip Group; then rollout rollback",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
 		}
+	}
+	// A journal keeps 1000 bytes of it: the way out is in these, whatever else has failed.
+	if text := err.Error(); !strings.Contains(text[:1000], "--stack-name b, as the last resort with --resources-to-skip Group; then rollout rollback") {
+		t.Errorf("the way out is not at the beginning: %s", text)
 	}
 	if text := err.Error(); strings.Contains(text, "of a change before") || strings.Contains(text, "cancelled") || utf8.RuneCountInString(text) > 3000 {
 		t.Errorf("%d characters: %s", utf8.RuneCountInString(text), text)
