@@ -28,6 +28,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,6 +49,9 @@ const concurrency = 8
 // (aws-cdk 2.1148.1), and a way back asks for all cells together: a machine that runs out of memory then loses the driver, too.
 const processes = 8
 
+// limit is how long one may take. It waits without an end where a connection is silent, and so would the rollout.
+const limit = time.Hour
+
 // grace is how long the command line has to end by itself once it was asked to.
 const grace = 10 * time.Second
 
@@ -62,7 +66,7 @@ type Config struct {
 type CLI struct {
 	program, logs string
 	environ       []string
-	grace         time.Duration
+	grace, limit  time.Duration
 	places        chan struct{} // one for each process
 }
 
@@ -93,7 +97,7 @@ func New(c Config) (*CLI, error) {
 			return nil, err
 		}
 	}
-	return &CLI{program: program, logs: logs, environ: environ(c.Environ), grace: grace, places: make(chan struct{}, processes)}, nil
+	return &CLI{program: program, logs: logs, environ: environ(c.Environ), grace: grace, limit: limit, places: make(chan struct{}, processes)}, nil
 }
 
 // environ is the environment without what would be options, and without what the command line sends to AWS or asks of
@@ -174,6 +178,8 @@ func (c *CLI) Prepare(ctx context.Context, dir, set string, stacks []string) err
 }
 
 func (c *CLI) run(ctx context.Context, cwd string, out *output, args []string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("it took more than %v", c.limit))
+	defer cancel()
 	cmd := exec.CommandContext(ctx, c.program, args...)
 	cmd.Dir, cmd.Env = cwd, c.environ
 	cmd.Stdout, cmd.Stderr = out, out
@@ -190,18 +196,30 @@ func (c *CLI) run(ctx context.Context, cwd string, out *output, args []string) e
 // harmless are the settings of .cdk.json that do not change what is deployed.
 var harmless = []string{"acknowledged-issue-numbers", "notices", "versionReporting", "language", "browser", "context"}
 
-// settings sees that the user's own settings do not reach the stacks of a fleet.
-func (c *CLI) settings() error {
+// settingsFile is where the command line looks for the user's own settings.
+func (c *CLI) settingsFile() (string, error) {
 	home := ""
 	for _, v := range c.environ {
 		if h, ok := strings.CutPrefix(v, "HOME="); ok {
 			home = h
 		}
 	}
-	if home == "" {
-		return nil
+	if home == "" { // as in a service of the system: the command line asks the system whose it is, then
+		u, err := user.Current()
+		if err != nil {
+			return "", fmt.Errorf("the CDK's settings: there is no HOME, and the system does not know whose it would be: %w", err)
+		}
+		home = u.HomeDir
 	}
-	file := filepath.Join(home, ".cdk.json")
+	return filepath.Join(home, ".cdk.json"), nil
+}
+
+// settings sees that the user's own settings do not reach the stacks of a fleet.
+func (c *CLI) settings() error {
+	file, err := c.settingsFile()
+	if err != nil {
+		return err
+	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -142,6 +143,39 @@ func TestFew(t *testing.T) {
 	}
 	if n := begun(); n != all {
 		t.Errorf("%d ran in all, of %d", n, all)
+	}
+}
+
+// TestHangs: a command line that waits for an answer that never comes is ended, and said to be.
+func TestHangs(t *testing.T) {
+	c, _ := stub(t, `echo uploading; sleep 1000`)
+	c.grace, c.limit = 100*time.Millisecond, time.Second
+	err := c.Prepare(t.Context(), t.TempDir(), set, []string{"a"})
+	if err == nil || !strings.Contains(err.Error(), "it was ended: it took more than 1s") || !strings.HasSuffix(err.Error(), "uploading") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNoHome: without HOME the settings are those of the user whom the system knows, to the command line, too.
+func TestNoHome(t *testing.T) {
+	u, err := user.Current()
+	if err != nil {
+		t.Skip(err)
+	}
+	c, _ := stub(t, "exit 0")
+	file := func(environ ...string) string {
+		c.environ = environ
+		got, err := c.settingsFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got, want := file("PATH=/bin"), filepath.Join(u.HomeDir, ".cdk.json"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := file("HOME=/a", "HOME=/b"); got != filepath.Join("/b", ".cdk.json") {
+		t.Error(got)
 	}
 }
 
