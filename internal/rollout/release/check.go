@@ -216,6 +216,9 @@ func (p *pins) parameter(id string, n template.Node) {
 		p.no("parameter %s is an image that SSM names when it is deployed: pin it in the fleet (cellwall fleet pin-ami)", id)
 	case strings.HasPrefix(kind, "AWS::SSM::Parameter::Value<") && strings.HasPrefix(value, "/aws/service/"):
 		p.no("parameter %s is %s, which AWS changes: it is not pinned", id, value)
+	case !strings.HasPrefix(kind, "AWS::SSM::Parameter::Value<"):
+		// The CDK's command line leaves a parameter as the stack has it, whatever default the template gives it now.
+		p.no("parameter %s has the value that the stack has, not the assembly's: write the value into the template", id)
 	}
 }
 

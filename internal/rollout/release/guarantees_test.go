@@ -222,6 +222,11 @@ func TestRefused(t *testing.T) {
 				template["Parameters"] = object{"P": object{"Type": "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", "Default": "/own/image"}}
 			})
 		},
+		"parameter P has the value that the stack has, not the assembly's": func() files {
+			return made(f, "code", func(stack string, template object) {
+				template["Parameters"] = object{"P": object{"Type": "Number", "Default": 20}}
+			})
+		},
 		"parameter P is /aws/service/x, which AWS changes": func() files {
 			return made(f, "code", func(stack string, template object) {
 				template["Parameters"] = object{"P": object{"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/aws/service/x"}}
