@@ -77,7 +77,7 @@ func (f *rolloutFlags) planAWS(ctx context.Context, d *rolloutDesk, s *rolloutSt
 		if err != nil {
 			return spec, refusedAssembly(err)
 		}
-		spec.Running = running(ctx, stacks, spec)
+		spec.Running = running(ctx, stacks, spec, func(err error) { fmt.Fprintln(f.err, "warning:", printed(err.Error())) })
 		return spec, stacks.Close()
 	}
 	return spec, nil
@@ -206,15 +206,19 @@ func (f *rolloutFlags) tenantsByCell(ctx context.Context, fl *fleet.Fleet) (size
 	return sizes, nil
 }
 
-// running is what each stage of each cell runs; what cannot be read is unknown.
-func running(ctx context.Context, stacks run.Stacks, spec rollout.Spec) []rollout.Running {
+// running is what each stage of each cell runs; what cannot be read is unknown, and told.
+func running(ctx context.Context, stacks run.Stacks, spec rollout.Spec, tell func(error)) []rollout.Running {
 	var all []rollout.Running
 	for _, w := range spec.Waves {
 		for _, cell := range slices.Concat(w.Batches...) {
 			for _, stage := range cell.Stages {
 				read, err := stacks.Read(ctx, cell.Name, stage.Name, "")
-				if err != nil {
+				switch {
+				case err != nil:
 					read.Digest = ""
+					tell(fmt.Errorf("what cell %s runs in stage %s is not known: %w", cell.Name, stage.Name, err))
+				case read.Digest == "":
+					tell(fmt.Errorf("what cell %s runs in stage %s is none of the assemblies in --assemblies: its stacks are %s", cell.Name, stage.Name, read.Stack))
 				}
 				if one := (rollout.Running{Cell: cell.Name, Digest: read.Digest}); !slices.Contains(all, one) {
 					all = append(all, one)
