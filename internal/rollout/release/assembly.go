@@ -49,7 +49,7 @@ type Stack struct {
 	Shard     string // likewise; "" for a cell's core and watch
 	Service   string // likewise
 	Tags      map[string]string
-	Hash      string // of the template, see Canonical
+	Hash      string // of the template, see Canonical; "" where that was not read
 	Protected bool   // has CloudFormation's termination protection
 
 	root template.Node
@@ -91,7 +91,7 @@ func Open(dir string) (*Assembly, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	a, err := index(dir)
+	a, err := index(dir, true)
 	if err != nil {
 		return nil, err
 	}
@@ -99,15 +99,15 @@ func Open(dir string) (*Assembly, error) {
 	return a, nil
 }
 
-// index reads an assembly without its digest.
-func index(dir string) (*Assembly, error) {
+// index reads an assembly without its digest; what its templates and assets are only when it is to be whole.
+func index(dir string, whole bool) (*Assembly, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAssembly, err)
 	}
 	defer root.Close()
 	a := &Assembly{Dir: dir}
-	r := reader{fsys: root.FS(), a: a, seen: map[string]bool{}}
+	r := reader{fsys: root.FS(), a: a, whole: whole, seen: map[string]bool{}}
 	if err := r.assembly(".", 0); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrNotAssembly, dir, err)
 	}
@@ -154,9 +154,10 @@ type assetManifest struct {
 }
 
 type reader struct {
-	fsys fs.FS
-	a    *Assembly
-	seen map[string]bool
+	fsys  fs.FS
+	a     *Assembly
+	whole bool
+	seen  map[string]bool
 }
 
 func (r *reader) assembly(dir string, depth int) error {
@@ -183,7 +184,9 @@ func (r *reader) assembly(dir string, depth int) error {
 		case "cdk:cloud-assembly":
 			err = r.assembly(path.Join(dir, x.Properties.DirectoryName), depth+1)
 		case "cdk:asset-manifest":
-			err = r.assetsOf(dir, path.Join(dir, x.Properties.File))
+			if r.whole {
+				err = r.assetsOf(dir, path.Join(dir, x.Properties.File))
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s: artifact %q: %w", file, id, err)
@@ -216,19 +219,45 @@ func (r *reader) stack(dir, id string, x artifact) error {
 	if len(r.a.stacks) >= maxStacks {
 		return fmt.Errorf("more than %d stacks", maxStacks)
 	}
-	text, err := r.read(s.file, maxTemplate)
-	if err != nil {
-		return err
+	if r.whole {
+		var err error
+		if s.root, err = r.template(s.file); err != nil {
+			return err
+		}
+		s.Hash = canonical(s.root)
 	}
-	if s.root, err = template.DecodeJSON(text); err != nil {
-		return fmt.Errorf("%s: %w", s.file, err)
-	}
-	if !template.IsTemplate(s.root) {
-		return fmt.Errorf("%s: not a template of CloudFormation", s.file)
-	}
-	s.Hash = canonical(s.root)
 	r.a.stacks = append(r.a.stacks, s)
 	return nil
+}
+
+func (r *reader) template(file string) (template.Node, error) {
+	text, err := r.read(file, maxTemplate)
+	if err != nil {
+		return template.Node{}, err
+	}
+	root, err := template.DecodeJSON(text)
+	if err != nil {
+		return root, fmt.Errorf("%s: %w", file, err)
+	}
+	if !template.IsTemplate(root) {
+		return root, fmt.Errorf("%s: not a template of CloudFormation", file)
+	}
+	return root, nil
+}
+
+// hash is that of the template of one of the stacks, read from its file.
+func (a *Assembly) hash(x Stack) (string, error) {
+	root, err := os.OpenRoot(a.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	r := reader{fsys: root.FS()}
+	n, err := r.template(x.file)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrNotAssembly, a.Dir, err)
+	}
+	return canonical(n), nil
 }
 
 func (r *reader) assetsOf(dir, file string) error {

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"cellwall.dev/cellwall/internal/template"
 )
 
 // DefaultFolder is where assemblies are kept, beside the fleet's file.
@@ -91,20 +89,17 @@ func (f *Folder) Get(digest string) (*Assembly, error) {
 	return a, nil
 }
 
-// index reads the stacks of a digest, without proof that it is what it says.
+// index reads the stacks of a digest, without their templates and without proof that it is what it says.
 func (f *Folder) index(digest string) (*Assembly, error) {
 	dir, err := f.there(digest)
 	if err != nil {
 		return nil, err
 	}
-	a, err := index(dir)
+	a, err := index(dir, false)
 	if err != nil {
 		return nil, err
 	}
 	a.Digest = digest
-	for i := range a.stacks {
-		a.stacks[i].root = template.Node{} // which Check alone needs, and which is large
-	}
 	return a, nil
 }
 

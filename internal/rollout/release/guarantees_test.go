@@ -120,7 +120,7 @@ func TestNothingOutside(t *testing.T) {
 		if !errors.Is(err, ErrNotAssembly) || !strings.Contains(err.Error(), "an assembly has no links") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", what, err)
 		}
-		if _, err := index(dir); err == nil && strings.Contains(what, " for a folder") {
+		if _, err := index(dir, true); err == nil && strings.Contains(what, " for a folder") {
 			t.Errorf("%s: it was read", what)
 		}
 		folder, _ := NewFolder(filepath.Join(t.TempDir(), "kept"))

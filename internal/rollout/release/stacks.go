@@ -15,6 +15,7 @@ import (
 	"cellwall.dev/cellwall/internal/fleet"
 	"cellwall.dev/cellwall/internal/rollout"
 	"cellwall.dev/cellwall/internal/rollout/run"
+	"cellwall.dev/cellwall/internal/template"
 )
 
 // Found is a stack as CloudFormation has it.
@@ -55,6 +56,7 @@ type Stacks struct {
 
 	mu      sync.Mutex
 	indices map[string]*Assembly // by digest, as they were first read
+	hashes  map[string]string    // of templates, by digest and file: of those that were needed, since hundreds may be kept
 	former  map[string]string    // by cell and stage, what it ran before the rollout; see Former
 	open    *use
 }
@@ -63,10 +65,16 @@ var _ run.Stacks = (*Stacks)(nil)
 
 // NewStacks returns the stacks of a fleet for a rollout of the digest, which must be in the folder. Close it.
 func NewStacks(f *fleet.Fleet, digest string, folder *Folder, p Preparer, c CloudFormation) (*Stacks, error) {
-	if _, err := folder.Get(digest); err != nil {
+	own, err := folder.Get(digest)
+	if err != nil {
 		return nil, err
 	}
-	return &Stacks{fleet: f, digest: digest, folder: folder, preparer: p, cloud: c, indices: map[string]*Assembly{}, former: map[string]string{}, open: newUse(folder)}, nil
+	// What the rollout's own stacks are compared with for days is what was proved now, and not what lies there later.
+	for i := range own.stacks {
+		own.stacks[i].root = template.Node{} // which Check alone needs, and which is large
+	}
+	return &Stacks{fleet: f, digest: digest, folder: folder, preparer: p, cloud: c, indices: map[string]*Assembly{digest: own}, hashes: map[string]string{},
+		former: map[string]string{}, open: newUse(folder)}, nil
 }
 
 // Close takes away what was copied to deploy from.
@@ -289,7 +297,10 @@ func (s *Stacks) Others(ctx context.Context) ([]string, error) {
 		if x.Service != s.fleet.Service || x.Cell != "" {
 			continue
 		}
-		status, same, err := s.compare(ctx, []Stack{x}, map[string]Found{})
+		status, same := rollout.Unknown, false
+		if x.Hash, err = s.hash(a, x); err == nil {
+			status, same, err = s.compare(ctx, []Stack{x}, map[string]Found{})
+		}
 		switch {
 		case err != nil:
 			lines = append(lines, fmt.Sprintf("stack %s in %s: %v", x.Name, x.Place, err))
@@ -319,6 +330,9 @@ func (s *Stacks) stage(digest, cell, stage string) ([]Stack, error) {
 		}
 		if x.Place != (Place{c.Account, c.Region}) {
 			return nil, fmt.Errorf("%w: stack %s lies in %s, and cell %s in %s/%s", ErrRefused, x.Name, x.Place, cell, c.Account, c.Region)
+		}
+		if x.Hash, err = s.hash(a, x); err != nil {
+			return nil, err
 		}
 		stacks = append(stacks, x)
 	}
@@ -351,6 +365,28 @@ func (s *Stacks) index(digest string) (*Assembly, error) {
 	}
 	s.indices[digest] = a
 	return a, nil
+}
+
+// hash is that of a stack's template, read once.
+func (s *Stacks) hash(a *Assembly, x Stack) (string, error) {
+	if x.Hash != "" {
+		return x.Hash, nil
+	}
+	key := a.Digest + " " + x.file
+	s.mu.Lock()
+	hash := s.hashes[key]
+	s.mu.Unlock()
+	if hash != "" {
+		return hash, nil
+	}
+	hash, err := a.hash(x)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hashes[key] = hash
+	return hash, nil
 }
 
 func namesOf(stacks []Stack) []string {

@@ -432,6 +432,36 @@ func TestRestoredAmongEqual(t *testing.T) {
 	}
 }
 
+// TestReadsWhatIsNeeded: of the assemblies that are kept, hundreds perhaps, a stage needs its own templates alone.
+func TestReadsWhatIsNeeded(t *testing.T) {
+	f := testFleet(t, fleetText)
+	before, own := opened(t, made(f, "old", nil).write(t)), opened(t, made(f, "new", nil).write(t))
+	folder := keep(t, before, own)
+	dir, err := folder.path(before.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "assembly-us-1", "orders-us-1-core.template.json"), "{")
+	w := newWorld()
+	w.run(before, rollout.Complete)
+	s := stacksIn(t, w, f, folder, own.Digest)
+	for cell, want := range map[string]string{"eu-1": before.Digest, "us-1": ""} {
+		if r, err := s.Read(t.Context(), cell, "core", ""); err != nil || r.Stack != rollout.Complete || r.Digest != want {
+			t.Errorf("%s: %s with %q, %v; want %q", cell, r.Stack, r.Digest, err, want)
+		}
+	}
+	wants(t, s.Restore(t.Context(), "eu-1", "core", before.Digest, 1, leave), ErrDamaged, "has the digest")
+
+	// The rollout's own is what was proved when it began, whatever comes to lie there.
+	if dir, err = folder.path(own.Digest); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "assembly-eu-1", "orders-eu-1-core.template.json"), made(f, "old", nil)["assembly-eu-1/orders-eu-1-core.template.json"])
+	if r, err := s.Read(t.Context(), "eu-1", "core", ""); err != nil || r.Digest != before.Digest {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestOthers(t *testing.T) {
 	f := testFleet(t, fleetText)
 	before, own := opened(t, made(f, "old", nil).write(t)), opened(t, made(f, "new", nil).write(t))
