@@ -167,7 +167,10 @@ func (c *CLI) Prepare(ctx context.Context, dir, set string, stacks []string) err
 	if err == nil {
 		return nil
 	}
-	what := fmt.Sprintf("cdk deploy --method prepare-change-set of %s", strings.Join(stacks, " "))
+	what := "cdk deploy --method prepare-change-set of " + stacks[0]
+	if more := len(stacks) - 1; more > 0 {
+		what += fmt.Sprintf(" and %d more", more)
+	}
 	if log != "" {
 		what += ", whose output is in " + log
 	}

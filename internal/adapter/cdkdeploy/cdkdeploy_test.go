@@ -97,6 +97,20 @@ func TestFails(t *testing.T) {
 	}
 }
 
+// TestToldInTheJournal: of a stage of many stacks, the first 1000 bytes of the error, which a journal keeps, have the command
+// line's last words.
+func TestToldInTheJournal(t *testing.T) {
+	c, _ := stub(t, `i=0; while [ $i -lt 100 ]; do echo "eu-1/shard-s$i: creating CloudFormation changeset..."; i=$((i+1)); done; echo "Error: the bootstrap stack is of version 5, and 30 is needed"; exit 1`)
+	var stacks []string
+	for i := range 100 {
+		stacks = append(stacks, "eu-1/shard-s"+strconv.Itoa(i))
+	}
+	err := c.Prepare(t.Context(), t.TempDir(), set, stacks)
+	if text := err.Error(); !strings.Contains(text[:min(1000, len(text))], "of version 5, and 30 is needed") || !strings.Contains(text, "of eu-1/shard-s0 and 99 more, whose output is in ") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestMuchOutput: of megabytes, the file has the beginning and the error the end.
 func TestMuchOutput(t *testing.T) {
 	c, out := stub(t, `echo first; i=0; while [ $i -lt 900 ]; do printf '%010000d\n' $i; i=$((i+1)); done; echo last; exit 1`)

@@ -12,7 +12,7 @@ import (
 // Bounds of what is kept of the output.
 const (
 	maxLog  = 4 << 20 // bytes in the file
-	maxTail = 4 << 10 // bytes in an error
+	maxTail = 600     // bytes in an error, of which a journal keeps 1000: the last lines say what went wrong
 )
 
 // output takes what the command line writes: its beginning into a file, its end for an error.
