@@ -72,15 +72,17 @@ func stuckFirst(errs []error) {
 
 // wayOut is what to do about a stack that could not be rolled back, with the resources that it could not bring back.
 func wayOut(stack string, at release.Place, left []string) string {
-	which := "what it names"
-	if len(left) > 0 {
+	which, skip := "what it names", ""
+	switch more := len(left) - maxReasons; {
+	case more > 0: // a command that skips some of them would only fail again
+		which = fmt.Sprintf("%s and %d more, which its events name", strings.Join(left[:maxReasons], ", "), more)
+		skip = ", as the last resort with --resources-to-skip and all of these"
+	case len(left) > 0:
 		which = strings.Join(left, ", ")
+		skip = ", as the last resort with --resources-to-skip " + strings.Join(left, " ")
 	}
 	call := fmt.Sprintf("aws cloudformation continue-update-rollback --region %s --stack-name %s", at.Region, stack)
-	text := "CloudFormation could not roll it back: repair " + which + ", then " + call
-	if len(left) > 0 {
-		text += ", as the last resort with --resources-to-skip " + strings.Join(left, " ")
-	}
+	text := "CloudFormation could not roll it back: repair " + which + ", then " + call + skip
 	return text + "; then rollout rollback"
 }
 
@@ -128,7 +130,7 @@ func reasons(events []types.StackEvent) (first, left []string) {
 		case !strings.HasSuffix(string(e.ResourceStatus), "_FAILED"):
 		case strings.Contains(aws.ToString(e.ResourceStatusReason), "ancelled"): // for another's sake
 		default:
-			if rolling && !slices.Contains(left, id) && len(left) < maxReasons {
+			if rolling && !slices.Contains(left, id) {
 				left = append(left, id)
 			}
 			if len(first) < maxReasons {

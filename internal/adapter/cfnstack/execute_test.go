@@ -186,6 +186,14 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// TestWayOutOfMany: a command that skips only some of what is stuck would be of no use, and is not told.
+func TestWayOutOfMany(t *testing.T) {
+	got := wayOut("b", here, []string{"A", "B", "C", "D", "E", "F", "G"})
+	if !strings.Contains(got, "repair A, B, C, D, E and 2 more, which its events name, then aws") || strings.Contains(got, "skip A") || !strings.Contains(got, "--resources-to-skip and all of these; then rollout rollback") {
+		t.Error(got)
+	}
+}
+
 func TestNotWaitedFor(t *testing.T) {
 	c := newCloud()
 	c.add("a", was, runs, runs, runs, is)
