@@ -40,7 +40,6 @@ test: tools-all node_modules/.stamp .venv/.stamp build dist ## everything that m
 	@$(progress) "go vet" go vet ./...
 	@test -n "$(race)" || echo "note: no C compiler found, so the race detector stays off (Debian: apt-get install gcc)" >&2
 	@$(progress) "tests" env RACE=$(race) scripts/test-go.sh
-	@$(progress) "deployment tests" go test -timeout 15m ./test/deploy/... ./test/rollout/...
 
 .PHONY: bench
 bench: tools-go build ## the figures of docs/performance.md
@@ -49,12 +48,13 @@ bench: tools-go build ## the figures of docs/performance.md
 # What lasts for minutes: a race-enabled soak, and the long form of the tests that break a cell and that deploy the fleet.
 SOAK ?= 5m
 .PHONY: soak
-soak: tools-all node_modules/.stamp .venv/.stamp ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer; cut every hole into the fleet; explore rollouts; deploy the fleet at full size, and roll a small one out
+soak: tools-all node_modules/.stamp .venv/.stamp ## break two cells under load for SOAK (default 5m), look for leaks; break one cell's shards for longer; cut every hole into the fleet; explore rollouts; deploy the fleet at full size, and roll a small one out; hold the directory's whole contract on the emulator
 	@$(progress) "soak of $(SOAK), and long faults" go test $(race) -count=1 -timeout 60m -v ./test/footnote -soak $(SOAK)
 	@$(progress) "every hole that the audit must find, in each place" go test -count=1 -timeout 30m ./internal/audit -run TestSampleMutants -all-homes
 	@$(progress) "every order of events of larger rollouts" go test -count=1 -timeout 60m -v ./internal/rollout -whole
 	@$(progress) "the sample fleet with all of its shards" go test -count=1 -timeout 30m ./test/deploy -run TestDeployment -whole
 	@$(progress) "a rollout that waits for requests, and for leases to run out" go test -count=1 -timeout 30m ./test/rollout -long
+	@$(progress) "the whole contract of the directory on the emulator" go test -count=1 -timeout 30m ./test/dynamo -long
 
 .PHONY: cold
 cold: tools-go ## how long the functions take to start, beside one that links the same SDK clients

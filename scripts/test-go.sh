@@ -1,51 +1,69 @@
 #!/usr/bin/env bash
-# Runs Go's tests but for the deployments'. Two runs at a time, one package after another in each, fill two cores:
+# Runs Go's tests. Three runs at a time, one package after another in each, fill two cores:
 #
-#   with the race detector   all that has goroutines of its own
-#   without                  what has none, or whose goroutines the first run covers: the command line, placement
-#                            and blast radius, the fleet and its audit, what decides a rollout; a thousand kills of a writing process; a
-#                            million tenants in the cache, every schedule of holding; and the directory's contract on the emulator, which
-#                            waits for the emulator more than for processors and therefore comes first;
-#                            and the CDK's, since compiling awscdk under the race detector costs minutes and jsii
-#                            is used from one goroutine
+#   race      all that has goroutines of its own, with the race detector
+#   plain     what has none, or whose goroutines the first run covers, without: the command line, placement
+#             and blast radius, the fleet and its audit, what decides a rollout; a thousand kills of a writing process; a
+#             million tenants in the cache, every schedule of holding; the directory's contract on the emulator; and the
+#             CDK's, since compiling awscdk under the race detector costs minutes and jsii is used from one goroutine
+#   waiting   what waits for processes and for the emulator more than for processors: local cells, functions, and, without
+#             the race detector, what deploys
 #
-# RACE is -race, or empty where there is no C compiler. Arguments go to both.
+# RACE is -race, or empty where there is no C compiler. Arguments go to all.
 set -u
 cd "$(dirname "$0")/.."
 plain="test/dynamo internal/adapter/boltdir internal/cli internal/placement internal/blast internal/fleet internal/audit internal/rollout"
 concurrent="internal/rollout/run internal/rollout/journal internal/rollout/probe internal/rollout/release" # within those
+waiting="internal/localcell test/local test/rie test/footnote test/awsemu test/stacks"
+elsewhere="cdk test/deploy test/rollout"
 
-beside=$(mktemp)
-trap 'rm -f "$beside"' EXIT
 module=$(go list -m) || exit 1
-without=() with=()
-for package in $(go list ./... | grep -v -e "^$module/cdk" -e "^$module/test/deploy" -e "^$module/test/rollout"); do
-  kind=with
-  for p in $plain; do
-    case $package in "$module/$p" | "$module/$p"/*) kind=without ;; esac
+# within PACKAGE LIST says whether the list has the package or a folder that it lies in.
+within() {
+  local p
+  for p in $2; do
+    case $1 in "$module/$p" | "$module/$p"/*) return 0 ;; esac
   done
-  for p in $concurrent; do
-    [ "$package" != "$module/$p" ] || kind=with
-  done
-  if [ $kind = with ]; then with+=("$package"); else without+=("$package"); fi
+  return 1
+}
+race=() wait=() all=()
+for package in $(go list ./...); do
+  if within "$package" "$elsewhere"; then continue; fi
+  if within "$package" "$waiting"; then
+    wait+=("$package")
+  elif within "$package" "$plain" && ! within "$package" "$concurrent"; then
+    all+=("$package")
+  else
+    race+=("$package")
+  fi
 done
-for p in $(printf '%s\n' $plain | tac); do # in the order above
-  first=() rest=()
-  for package in "${without[@]}"; do
-    case $package in "$module/$p" | "$module/$p"/*) first+=("$package") ;; *) rest+=("$package") ;; esac
+without=() # in the order above
+for p in $plain; do
+  for package in "${all[@]}"; do
+    if within "$package" "$p"; then without+=("$package"); fi
   done
-  without=("${first[@]}" "${rest[@]}")
 done
 
+# Debug information takes linking as long again, for each of a hundred packages.
+run() { go test -ldflags=-w -timeout 20m "$@"; }
+
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
 (
-  go test -p 1 -timeout 20m "$@" "${without[@]}" &&
-    go test -timeout 20m "$@" -run '^(TestAMillionTenants|TestHoldSchedules)$' ./internal/dircache ./internal/directory &&
-    go test -timeout 20m "$@" ./internal/rollout/run && # every death of the driver, of which the first run has one in seven
-    go test -timeout 20m "$@" ./cdk/...
-) >"$beside" 2>&1 &
-beside_pid=$!
-go test -p 1 ${RACE:+"$RACE"} -timeout 20m "$@" "${with[@]}"
+  run -p 1 "$@" "${without[@]}" &&
+    run "$@" -run '^(TestAMillionTenants|TestHoldSchedules)$' ./internal/dircache ./internal/directory &&
+    run "$@" ./internal/rollout/run && # every death of the driver, of which the race detector sees one in 23
+    run "$@" ./cdk/...
+) >"$said/plain" 2>&1 &
+plain_pid=$!
+(
+  run -p 1 ${RACE:+"$RACE"} "$@" "${wait[@]}" &&
+    run -p 1 "$@" ./test/deploy/... ./test/rollout/...
+) >"$said/waiting" 2>&1 &
+waiting_pid=$!
+run -p 1 ${RACE:+"$RACE"} "$@" "${race[@]}"
 code=$?
-wait "$beside_pid" || code=1
-cat "$beside"
+wait "$plain_pid" || code=1
+wait "$waiting_pid" || code=1
+cat "$said/plain" "$said/waiting"
 exit "$code"

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -18,10 +19,13 @@ import (
 	"cellwall.dev/cellwall/internal/rollout/journal/journaltest"
 )
 
+var long = flag.Bool("long", false, "run the whole contract, as over every other home")
+
 func TestContract(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the whole contract takes minutes on the emulator: left out by -short")
 	}
+	directorytest.Brief = !*long
 	directorytest.Home(t, func(t *testing.T) directory.Home { return open(t, nil) })
 }
 
@@ -45,6 +49,7 @@ func persistent(c *aws.Config) {
 const tries = 20
 
 func TestBadLine(t *testing.T) {
+	directorytest.Brief = !*long
 	l := newLine(t, bad)
 	directorytest.BadLine(t, func(t *testing.T) directory.Home {
 		return open(t, func(c *aws.Config) { l.config(c); persistent(c) }, dynamodir.WithAttempts(tries))

@@ -54,7 +54,7 @@ func fill(t *testing.T, home directory.Home, n, bytes int) {
 func TestListPagesBehindTheScenes(t *testing.T) {
 	for name, c := range map[string]struct{ all, bytes int }{
 		"many":  {2*maxPage + 7, 1},
-		"large": {40, 390_000},
+		"large": {24, 390_000}, // more than two full pages
 	} {
 		t.Run(name, func(t *testing.T) {
 			memory := directory.NewMemory()
