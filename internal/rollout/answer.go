@@ -103,11 +103,11 @@ func (n *next) read(c *Cell) error {
 	case status == InProgress: // somebody's change; it is read again until it settles
 		return nil
 	case status == Stuck:
-		n.fail(c, wayOut)
+		n.fail(c, wayOut+n.which())
 	case status == Unknown:
 		n.fail(c, "its status is unknown"+n.error())
 	case status == Failed, status == RolledBack && stage.Touched:
-		n.fail(c, "the deployment failed: its stacks are "+string(status))
+		n.fail(c, "the deployment failed: its stacks are "+string(status)+n.which())
 	case ours:
 		n.before(stage)
 		n.prove(c)
@@ -141,15 +141,23 @@ func (n *next) settle(c *Cell) error {
 	case status == Complete:
 		n.fail(c, fmt.Sprintf("it was skipped: its stacks are complete with digest %q instead of %q", n.e.Digest, n.Spec.Digest)+c.said())
 	case status == Stuck:
-		n.fail(c, wayOut+c.said())
+		n.fail(c, wayOut+n.which()+c.said())
 	default:
-		n.fail(c, "the deployment failed: its stacks are "+string(status)+n.error()+c.said())
+		n.fail(c, "the deployment failed: its stacks are "+string(status)+n.which()+n.error()+c.said())
 	}
 	return nil
 }
 
 // wayOut is what to do about a stack that CloudFormation could not roll back.
 const wayOut = "a stack is in UPDATE_ROLLBACK_FAILED: repair what it names, call aws cloudformation continue-update-rollback (--resources-to-skip as the last resort), then rollout rollback"
+
+// which names the stacks that a read found not as they should be.
+func (n *next) which() string {
+	if n.e.Why == "" {
+		return ""
+	}
+	return ": " + n.e.Why
+}
 
 func (n *next) error() string {
 	if n.e.Error == "" {

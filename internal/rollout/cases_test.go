@@ -96,6 +96,30 @@ func TestStuckWithoutPrevious(t *testing.T) {
 	expect(t, s, IsRolledBack, Stays)
 }
 
+// TestStacksAreNamed: what only a read finds is named as well as what a command says, whoever reads.
+func TestStacksAreNamed(t *testing.T) {
+	const which = "stack orders-c1-core in 1/eu-west-1 is UPDATE_ROLLBACK_FAILED"
+	found := func(status StackStatus) Event {
+		return Event{Kind: Read, Cell: "c1", Stage: "s0", Stack: status, Digest: "old", Why: which}
+	}
+	executing := play(t, one(), toExecuting("c1")...)
+	for name, s := range map[string]State{
+		"before its change":     more(t, play(t, one(), look("c1", Observation{})), found(Stuck)),
+		"failed before that":    more(t, play(t, one(), look("c1", Observation{})), found(Failed)),
+		"after it":              more(t, executing, Event{Kind: Executed, Cell: "c1", Stage: "s0"}, found(Stuck)),
+		"failed":                more(t, executing, Event{Kind: Executed, Cell: "c1", Stage: "s0"}, found(Failed)),
+		"by whoever takes over": more(t, executing, Event{Kind: Taken, Fencing: 2}, found(Stuck)),
+		"went back meanwhile":   more(t, executing, Event{Kind: Taken, Fencing: 2}, found(RolledBack)),
+		"on the way back":       more(t, executing, Event{Kind: Executed, Cell: "c1", Stage: "s0"}, Event{Kind: Rollback}, found(Stuck)),
+		"not brought back": more(t, executing, Event{Kind: Executed, Cell: "c1", Stage: "s0"}, Event{Kind: Rollback},
+			Event{Kind: Read, Cell: "c1", Stage: "s0", Stack: Complete, Digest: "new"}, Event{Kind: Restored, Cell: "c1", Stage: "s0"}, found(Failed)),
+	} {
+		if s.Status != IsHalted || !strings.Contains(s.Why, which) {
+			t.Errorf("%s: it is %s: %s", name, s.Status, s.Why)
+		}
+	}
+}
+
 // TestFlapping: an alarm that fires here and elsewhere is waited for, whichever ends first; resumed before that, it is
 // judged; named, it is ignored; and when it comes back later, it is this rollout's.
 func TestFlapping(t *testing.T) {

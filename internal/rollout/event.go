@@ -24,7 +24,7 @@ type Event struct {
 	At      time.Time `json:"at"`
 	Fencing uint64    `json:"fencing"`
 	By      string    `json:"by,omitempty"`  // who wants it, of the first five kinds
-	Why     string    `json:"why,omitempty"` // the reason given
+	Why     string    `json:"why,omitempty"` // the reason given; of Read, which stacks are not as they should be
 	Cell    string    `json:"cell,omitempty"`
 	Stage   string    `json:"stage,omitempty"` // of Read, Prepared, Executed and Restored
 	// Error is what went wrong while a command was performed. A Look with it is missing data, a Read with it is

@@ -52,11 +52,11 @@ func (n *next) undoRead(c *Cell) error {
 		stage.Back, stage.Stays = true, true
 		n.undo(c)
 	case status == Stuck:
-		n.stuck(c, wayOut+c.said())
+		n.stuck(c, wayOut+n.which()+c.said())
 	case status == Unknown:
 		n.stuck(c, "its status is unknown"+n.error())
 	case c.Step == UndoSettling:
-		n.stuck(c, fmt.Sprintf("it was not brought back: its stacks are %s with digest %q instead of %q", status, n.e.Digest, stage.Previous)+c.said())
+		n.stuck(c, fmt.Sprintf("it was not brought back: its stacks are %s with digest %q instead of %q", status, n.e.Digest, stage.Previous)+n.which()+c.said())
 	default:
 		n.step(c, Restoring)
 	}

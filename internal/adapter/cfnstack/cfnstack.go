@@ -40,6 +40,7 @@ type Stacks struct {
 
 	mu      sync.Mutex
 	clients map[release.Place]Client
+	turns   map[release.Place]chan struct{} // to read, in that place
 }
 
 var _ release.CloudFormation = (*Stacks)(nil)
@@ -47,7 +48,17 @@ var _ release.CloudFormation = (*Stacks)(nil)
 // New returns the stacks of the places for which client gives a client, once each. Its credentials must be known to be
 // of that account.
 func New(client func(ctx context.Context, at release.Place) (Client, error)) *Stacks {
-	return &Stacks{client: client, sleep: sleep, clients: map[release.Place]Client{}}
+	return &Stacks{client: client, sleep: sleep, clients: map[release.Place]Client{}, turns: map[release.Place]chan struct{}{}}
+}
+
+// turnsIn has a place for each stack that is read at a time.
+func (s *Stacks) turnsIn(at release.Place) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turns[at] == nil {
+		s.turns[at] = make(chan struct{}, atOnce)
+	}
+	return s.turns[at]
 }
 
 func (s *Stacks) in(ctx context.Context, at release.Place) (Client, error) {
@@ -104,8 +115,8 @@ func status(word types.StackStatus) rollout.StackStatus {
 	return rollout.Unknown
 }
 
-// atOnce is how many stacks are asked for at a time. CloudFormation allows some ten reading calls a second to all who ask
-// in an account's region.
+// atOnce is how many stacks are asked for at a time, of one stage and of all that are read in a place. CloudFormation
+// allows some ten reading calls a second to all who ask in an account's region.
 const atOnce = 4
 
 // each calls f for every index, a few at a time, and joins what it returns.
@@ -131,7 +142,14 @@ func (s *Stacks) Read(ctx context.Context, at release.Place, stacks []string) ([
 		return nil, err
 	}
 	found := make([]release.Found, len(stacks))
+	turns := s.turnsIn(at)
 	err = each(len(stacks), func(i int) (err error) {
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-turns }()
 		if found[i], err = s.read(ctx, c, stacks[i]); err != nil {
 			return fmt.Errorf("read stack %s in %s: %w", stacks[i], at, err)
 		}

@@ -3,11 +3,16 @@ package cfnstack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/smithy-go"
 
@@ -143,6 +148,44 @@ func only(prefix string, err error) func(string) error {
 	}
 }
 
+// crowd counts those who are described at once.
+type crowd struct {
+	*cloud
+	now, most atomic.Int32
+}
+
+func (c *crowd) DescribeStacks(ctx context.Context, in *cloudformation.DescribeStacksInput, o ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error) {
+	n := c.now.Add(1)
+	defer c.now.Add(-1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	time.Sleep(100 * time.Microsecond)
+	return c.cloud.DescribeStacks(ctx, in, o...)
+}
+
+// TestReadersTakeTurns: however many stages of a place are read at once, a few stacks are asked for at a time.
+func TestReadersTakeTurns(t *testing.T) {
+	c := &crowd{cloud: newCloud()}
+	var stacks []string
+	for i := range 10 {
+		stacks = append(stacks, fmt.Sprint("s", i))
+		c.add(stacks[i], types.StackStatusCreateComplete)
+	}
+	s := New(func(context.Context, release.Place) (Client, error) { return c, nil })
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if found, err := s.Read(t.Context(), here, stacks); err != nil || len(found) != 10 {
+				t.Errorf("%d stacks, %v", len(found), err)
+			}
+		})
+	}
+	all.Wait()
+	if most := c.most.Load(); most > atOnce || most < 2 {
+		t.Errorf("%d at once, want %d at most", most, atOnce)
+	}
+}
+
 // TestThrottled: what throttles is asked again, later each time, and what is refused is not.
 func TestThrottled(t *testing.T) {
 	c := newCloud()
@@ -165,7 +208,7 @@ func TestThrottled(t *testing.T) {
 	cancel()
 	c.fail = func(string) error { return &smithy.GenericAPIError{Code: "Throttling"} }
 	before := len(c.calls)
-	if _, err := c.adapter().Read(ctx, here, []string{"a"}); err == nil || len(c.calls) != before+1 {
+	if _, err := c.adapter().Read(ctx, here, []string{"a"}); err == nil || len(c.calls) > before+1 {
 		t.Errorf("a context that has ended: %v after %d calls", err, len(c.calls)-before)
 	}
 	if transient.IsErrorRetryable(context.Canceled) == aws.TrueTernary || transient.IsErrorRetryable(errors.New("x")) == aws.TrueTernary {

@@ -179,6 +179,14 @@ func (s *Stacks) execute(ctx context.Context, c Client, x *set) error {
 		_, err := c.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{StackName: &x.owner, ChangeSetName: &x.id, ClientRequestToken: &token})
 		return err
 	})
+	// An answer that was lost leads to a second call, which is refused because the first was taken: the set's name has the
+	// number of our lease, so nobody else has executed it.
+	var refused *types.InvalidChangeSetStatusException
+	if errors.As(err, &refused) {
+		if now, again := s.set(ctx, c, x.id, x.owner); again == nil && now.state == executed {
+			err = nil
+		}
+	}
 	if err == nil {
 		x.state = executed
 	}

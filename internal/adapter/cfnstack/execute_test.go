@@ -59,6 +59,33 @@ func TestExecute(t *testing.T) {
 	}
 }
 
+// TestLostAnswerToExecute: the second call is refused since the first was taken; the stack is waited for, and the others follow.
+func TestLostAnswerToExecute(t *testing.T) {
+	for name, taken := range map[string]bool{"taken": true, "not taken": false} {
+		c := newCloud()
+		a := c.add("a", was, runs, is)
+		c.add("b", was, runs, is)
+		tries := 0
+		c.fail = func(call string) error {
+			if call != "execute a" {
+				return nil
+			}
+			if tries++; tries == 1 {
+				return &smithy.GenericAPIError{Code: "Throttling"}
+			}
+			if taken {
+				a.executed, a.exec = true, types.ExecutionStatusExecuteInProgress
+			}
+			return &types.InvalidChangeSetStatusException{}
+		}
+		n := 0
+		err := c.adapter().Execute(t.Context(), here, "cellwall-0123456789ab-7", []string{"a", "b"}, c.permitted(t, &n, nil))
+		if _, b := c.tokens["b"]; (err == nil) != taken || b != taken || taken && a.StackStatus != is {
+			t.Errorf("%s: %v; b was executed: %t, a is %s", name, err, b, a.StackStatus)
+		}
+	}
+}
+
 // none adds a stack with a set that changes nothing.
 func (c *cloud) none(stack string) *fakeStack {
 	f := c.add(stack, was)

@@ -128,7 +128,7 @@ func (c *cloud) DescribeChangeSet(_ context.Context, in *cloudformation.Describe
 	if err != nil {
 		return nil, err
 	}
-	if f.set == nil || *in.ChangeSetName != name {
+	if f.set == nil || *in.ChangeSetName != name && *in.ChangeSetName != f.id {
 		return nil, &types.ChangeSetNotFoundException{Message: aws.String("ChangeSet [" + *in.ChangeSetName + "] does not exist")}
 	}
 	out := &cloudformation.DescribeChangeSetOutput{ChangeSetId: &f.id, StackId: f.StackId, Status: *f.set, ExecutionStatus: f.exec, StatusReason: &f.reason}

@@ -93,12 +93,12 @@ func (s *Stacks) Read(ctx context.Context, cell, stage, wentBack string) (run.Re
 	if err != nil {
 		return unknown, err
 	}
-	read := rolledBack(own, known, wentBack)
+	read := reading(own, known, wentBack)
 	if ok {
 		// A stack that went back to this very template, before the rollout and from another, needs no change; one whose
 		// change to it failed has another template.
 		if read.Stack == rollout.RolledBack {
-			read.Stack = rollout.Complete
+			read.Stack, read.Why = rollout.Complete, ""
 		}
 		read.Digest = s.digest
 		return read, nil
@@ -131,11 +131,12 @@ func (s *Stacks) Read(ctx context.Context, cell, stage, wentBack string) (run.Re
 	return read, nil
 }
 
-// rolledBack is the worst status of stacks that were read, with the stacks that are rolled back: each as a hash of its name
-// and of the time at which that change began. One that is in wentBack already was so before, and is as good as complete.
-func rolledBack(stacks []Stack, known map[string]Found, wentBack string) run.Reading {
+// reading is the worst status of stacks that were read, which of them are to blame for it, and the stacks that are rolled
+// back: each as a hash of its name and of the time at which that change began. One that is in wentBack already was so
+// before, and is as good as complete.
+func reading(stacks []Stack, known map[string]Found, wentBack string) run.Reading {
 	r := run.Reading{Stack: rollout.Absent}
-	var all []string
+	var all, worst []string
 	for _, x := range stacks {
 		f := known[x.Name]
 		if f.Status == rollout.RolledBack && !f.Began.IsZero() {
@@ -145,9 +146,22 @@ func rolledBack(stacks []Stack, known map[string]Found, wentBack string) run.Rea
 				f.Status = rollout.Complete
 			}
 		}
-		r.Stack = worse(r.Stack, f.Status)
+		before := r.Stack
+		if r.Stack = worse(before, f.Status); r.Stack != before {
+			worst = nil
+		}
+		if r.Stack == worse(rollout.Absent, f.Status) {
+			worst = append(worst, fmt.Sprintf("stack %s in %s is %s", x.Name, x.Place, f.Said))
+		}
 	}
 	r.WentBack = strings.Join(all, " ")
+	if r.Stack != rollout.Absent && r.Stack != rollout.Complete {
+		const most = 3
+		if more := len(worst) - most; more > 0 {
+			worst = append(worst[:most], fmt.Sprintf("and %d more", more))
+		}
+		r.Why = strings.Join(worst, ", ")
+	}
 	return r
 }
 

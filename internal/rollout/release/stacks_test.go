@@ -209,6 +209,9 @@ func TestReadByTemplate(t *testing.T) {
 	} {
 		set(test.states...)
 		r, err := s.Read(t.Context(), "eu-1", "zone-a", "")
+		if bad := test.status != rollout.Complete && test.status != rollout.Absent; bad != strings.Contains(r.Why, "stack orders-eu-1-shard-s0") {
+			t.Errorf("%s: %s, and why: %q", what, r.Stack, r.Why)
+		}
 		if err != nil || r.Stack != test.status || r.Digest != test.digest {
 			t.Errorf("%s: %s with %s, %v; want %s with %s", what, r.Stack, r.Digest, err, test.status, test.digest)
 		}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,9 @@ import (
 )
 
 const (
-	askTime   = time.Minute // that one look or read may last
-	errorSize = 1000        // bytes of an error that are journalled
+	askTime   = time.Minute     // that one look may last
+	readTime  = 5 * time.Minute // that one read may last: of a large stage, where others are read beside it
+	errorSize = 1000            // bytes of an error that are journalled
 )
 
 // errNotBegun is what a command meets that may not begin.
@@ -73,7 +75,7 @@ func (l *loop) perform(c rollout.Command, unreached []string) (e rollout.Event) 
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			e.Error, e.Untouched = short(err), refused && !granted
+			e.Error, e.Untouched = cmp.Or(short(err.Error()), "an error without a text"), refused && !granted
 		}
 	}()
 	may := func(ctx context.Context) error {
@@ -97,11 +99,11 @@ func (l *loop) perform(c rollout.Command, unreached []string) (e rollout.Event) 
 		}
 	case rollout.AskRead:
 		e.Kind = rollout.Read
-		ctx, stop := l.within(l.work, askTime)
+		ctx, stop := l.within(l.work, readTime)
 		defer stop()
 		var r Reading
 		r, err = l.Stacks.Read(ctx, c.Cell, c.Stage, c.WentBack)
-		e.Stack, e.Digest, e.WentBack = r.Stack, r.Digest, r.WentBack
+		e.Stack, e.Digest, e.Why, e.WentBack = r.Stack, r.Digest, short(r.Why), r.WentBack
 	case rollout.Prepare:
 		e.Kind = rollout.Prepared
 		err = l.Stacks.Prepare(l.work, c.Cell, c.Stage, c.Digest, c.Fencing)
@@ -132,12 +134,9 @@ func (l *loop) mayBegin(ctx context.Context, p permit) error {
 	}
 }
 
-// short is the text of an error, as far as a journal has room for it, in one line.
-func short(err error) string {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "?")), " ")
-	if text == "" {
-		return "an error without a text"
-	}
+// short is a text as far as a journal has room for it, in one line.
+func short(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
 	if len(text) > errorSize {
 		text = strings.ToValidUTF8(text[:errorSize], "") + " …"
 	}

@@ -110,6 +110,7 @@ type Wishes interface {
 type Reading struct {
 	Stack    rollout.StackStatus // the worst of its stacks
 	Digest   string              // that all of them run: "" when they differ or it is none that is known
+	Why      string              // which of them are neither complete nor absent, for people
 	WentBack string              // which of them are rolled back, and by which change, in the adapter's own words; "" when none is
 }
 
