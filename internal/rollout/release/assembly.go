@@ -74,8 +74,11 @@ type asset struct {
 	there    bool     // the source is there
 	command  bool     // the source is a command
 	image    bool     // it is an image that is built
-	keys     []string // objects that it becomes
+	objects  []stored // that it becomes
 }
+
+// stored is a file in S3, at a key of a bucket.
+type stored struct{ bucket, key string }
 
 // Stacks are the stacks, by name.
 func (a *Assembly) Stacks() []Stack { return slices.Clone(a.stacks) }
@@ -147,7 +150,8 @@ type assetManifest struct {
 			Executable []string `json:"executable"`
 		} `json:"source"`
 		Destinations map[string]struct {
-			ObjectKey string `json:"objectKey"`
+			BucketName string `json:"bucketName"`
+			ObjectKey  string `json:"objectKey"`
 		} `json:"destinations"`
 	} `json:"files"`
 	Images map[string]struct{} `json:"dockerImages"`
@@ -273,9 +277,9 @@ func (r *reader) assetsOf(dir, file string) error {
 			a.there = err == nil
 		}
 		for _, d := range f.Destinations {
-			a.keys = append(a.keys, d.ObjectKey)
+			a.objects = append(a.objects, stored{d.BucketName, d.ObjectKey})
 		}
-		slices.Sort(a.keys)
+		slices.SortFunc(a.objects, func(x, y stored) int { return strings.Compare(x.bucket+" "+x.key, y.bucket+" "+y.key) })
 		r.a.assets = append(r.a.assets, a)
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.Images)) {

@@ -166,7 +166,7 @@ func (c *check) assets() {
 			c.no("%s: the asset %s is made by a command when it is deployed: only files are pinned", a.manifest, a.id)
 		case !a.there:
 			c.no("%s: the file of asset %s, %s, is missing", a.manifest, a.id, a.path)
-		case !assetHash.MatchString(a.id) || slices.ContainsFunc(a.keys, func(key string) bool { return !strings.Contains(path.Base(key), a.id) }):
+		case !assetHash.MatchString(a.id) || slices.ContainsFunc(a.objects, func(o stored) bool { return !strings.Contains(path.Base(o.key), a.id) }):
 			c.no("%s: the asset %s is not named by its hash", a.manifest, a.id)
 		}
 	}
@@ -188,12 +188,12 @@ func (c *check) pinned(s *Stack) {
 	}
 }
 
-// objects are the keys under which the assembly publishes.
-func (a *Assembly) objects() map[string]bool {
-	all := map[string]bool{}
+// objects are what the assembly publishes.
+func (a *Assembly) objects() map[stored]bool {
+	all := map[stored]bool{}
 	for _, x := range a.assets {
-		for _, key := range x.keys {
-			all[key] = true
+		for _, o := range x.objects {
+			all[o] = true
 		}
 	}
 	return all
@@ -201,7 +201,7 @@ func (a *Assembly) objects() map[string]bool {
 
 type pins struct {
 	stack   *Stack
-	objects map[string]bool
+	objects map[stored]bool
 	reasons []string
 }
 
@@ -242,9 +242,12 @@ func (p *pins) resource(id string, n template.Node) {
 			continue
 		}
 		_, version := code.Get("S3ObjectVersion")
-		if text, _ := key.Str(); !p.objects[text] && !version {
+		if text, _ := key.Str(); !p.objects[stored{code.GetString("S3Bucket"), text}] && !version {
 			p.no("resource %s takes its code from an object that is no asset of the assembly and has no version", id)
 		}
+	}
+	if n.GetString("Type") == "AWS::CloudFormation::Stack" {
+		p.no("resource %s is a nested stack, whose template is not part of what is compared and watched", id)
 	}
 }
 

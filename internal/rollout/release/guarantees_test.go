@@ -210,6 +210,10 @@ func TestRefused(t *testing.T) {
 		}),
 		"the image abc would be built when it is deployed":                                  manifest("orders-global.assets.json", func(m object) { m["dockerImages"] = object{"abc": object{}} }),
 		"stack " + shard + ": resource Code takes its code from an object that is no asset": one(shard, func(r object) { function(r)["Code"].(object)["S3Key"] = "latest.zip" }),
+		"stack " + shard + ": resource Code takes its code from":                            one(shard, func(r object) { function(r)["Code"].(object)["S3Bucket"] = "another" }),
+		"resource N is a nested stack": one(shard, func(r object) {
+			r["N"] = object{"Type": "AWS::CloudFormation::Stack", "Properties": object{"TemplateURL": "https://s3.amazonaws.com/x/y.json"}}
+		}),
 		"resource T has an ImageId that is no id of an image": one(shard, func(r object) {
 			r["T"] = object{"Type": "AWS::EC2::LaunchTemplate", "Properties": object{"LaunchTemplateData": object{"ImageId": object{"Ref": "Image"}}}}
 		}),
