@@ -52,7 +52,7 @@ soak: tools-all node_modules/.stamp .venv/.stamp ## break two cells under load f
 	@$(progress) "soak of $(SOAK), and long faults" go test $(race) -count=1 -timeout 60m -v ./test/footnote -soak $(SOAK)
 	@$(progress) "every hole that the audit must find, in each place" go test -count=1 -timeout 30m ./internal/audit -run TestSampleMutants -all-homes
 	@$(progress) "every order of events of larger rollouts" go test -count=1 -timeout 60m -v ./internal/rollout -whole
-	@$(progress) "the sample fleet with all of its shards" go test -count=1 -timeout 30m ./test/deploy -run TestDeployment -whole
+	@$(progress) "the sample fleet with all of its shards, and a cell in other shapes" go test -count=1 -timeout 30m ./test/deploy -whole
 	@$(progress) "a rollout that waits for requests, and for leases to run out" go test -count=1 -timeout 30m ./test/rollout -long
 	@$(progress) "the whole contract of the directory on the emulator" go test -count=1 -timeout 30m ./test/dynamo -long
 

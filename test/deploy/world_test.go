@@ -31,7 +31,7 @@ const (
 )
 
 // By default the cells of 16 shards have five and four, which saves half of the time.
-var whole = flag.Bool("whole", false, "deploy the sample fleet with all of its shards")
+var whole = flag.Bool("whole", false, "deploy the sample fleet with all of its shards, and a cell in the shapes that it does not have")
 
 // world is what the tests of one deployment share.
 type world struct {

@@ -1,7 +1,9 @@
 package local
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,6 +22,7 @@ import (
 	"cellwall.dev/cellwall/internal/localcell/rolling"
 	"cellwall.dev/cellwall/internal/localcell/traffic"
 	"cellwall.dev/cellwall/internal/rollout"
+	"cellwall.dev/cellwall/internal/rollout/show"
 )
 
 const canary = "eu-canary"
@@ -75,6 +78,14 @@ func TestRolloutsOfWorkers(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	t.Run("ByCommand", func(t *testing.T) { // back to the first version
+		r, _ := r.in(t)
+		r.startByCommand()
+		second = first
+	})
+	if t.Failed() {
+		return
+	}
 	t.Run("ABadVersionAndKilledDrivers", func(t *testing.T) {
 		r, c := r.in(t)
 		others := r.processes()
@@ -102,6 +113,36 @@ func TestRolloutsOfWorkers(t *testing.T) {
 		load.end([]string{canary})
 		r.turnedBack(second, others, "")
 	})
+}
+
+// startByCommand brings the worker that the cells began with to all cells by the command line, and reads its events: each
+// zone says how many tenants of its cell have all of their shards on the new version.
+func (r *rollouts) startByCommand() {
+	r.t.Helper()
+	cmd := exec.Command(filepath.Join(bin, "cellwall"), "rollout", "start", "--worker", filepath.Join(bin, "worker"), "--directory", "local", "--state-dir", r.state,
+		"--fleet", "test/local/testdata/rollout.yaml", "--bake", "300ms", "--min-requests", "0", "--json")
+	cmd.Dir = "../.."
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		r.t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
+	}
+	all := map[string][]rollout.Tenants{}
+	for line := range strings.Lines(out.String()) {
+		var e show.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			r.t.Fatalf("%v: %s", err, line)
+		}
+		if e.Tenants != nil && e.Step == rollout.Proving {
+			all[e.Cell] = append(all[e.Cell], *e.Tenants)
+		}
+	}
+	for cell, tenants := range r.ofCell {
+		zones := all[cell]
+		if n := len(tenants); len(zones) != 2 || zones[0].Of != n || zones[0].Whole >= n || zones[1].Whole != n || zones[1].Twice != 0 {
+			r.t.Errorf("cell %s has %d tenants, and its zones tell of %+v", cell, n, zones)
+		}
+	}
 }
 
 // buildWorker builds a version of the worker.

@@ -21,6 +21,9 @@ import (
 	"cellwall.dev/cellwall/internal/rollout/journal/journaltest"
 )
 
+// The whole contract is run without the race detector.
+func init() { directorytest.Brief = directorytest.UnderRace }
+
 func TestContract(t *testing.T) {
 	directorytest.Home(t, func(t *testing.T) directory.Home {
 		f := newFake(t)

@@ -31,6 +31,9 @@ func client(t *testing.T, h http.Handler) *Client {
 	return c
 }
 
+// The whole contract is run without the race detector.
+func init() { directorytest.Brief = directorytest.UnderRace }
+
 func TestContract(t *testing.T) {
 	directorytest.Records(t, func(t *testing.T) directory.Home { return client(t, HomeHandler(directory.NewMemory())) })
 	directorytest.Directory(t, func(t *testing.T) directory.Home { return client(t, HomeHandler(directory.NewMemory())) })

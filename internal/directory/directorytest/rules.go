@@ -12,8 +12,8 @@ import (
 	"cellwall.dev/cellwall/internal/directory"
 )
 
-// Brief is for a home on which the suite takes minutes: Directory leaves out what BadLine does as well, and what repeats
-// each change at its every step, and a fifth of the tenants sign up at once.
+// Brief is for a home on which the suite takes minutes: of what many do at once there is the linearizability of tenants' records,
+// and the sign-up of a fifth of the tenants, both over the bad line alone; and nothing is repeated at its every step.
 var Brief bool
 
 var notBrief = []string{"Whole", "OneWinner", "Linearizable", "SlotsUnique", "NeverOverfull", "RepeatableAnyTime", "RepeatableCells", "Migrate"}

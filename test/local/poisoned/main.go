@@ -22,7 +22,7 @@ import (
 var poison string
 
 // Of as many requests one is answered with 500, or kills the process.
-const failsEach, diesEach = 3, 25
+const failsEach, diesEach = 3, 8
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)

@@ -11,14 +11,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cellwall.dev/cellwall/internal/directory"
+	"cellwall.dev/cellwall/internal/directory/directorytest"
 	"cellwall.dev/cellwall/internal/rollout"
 	"cellwall.dev/cellwall/internal/rollout/journal"
 	"cellwall.dev/cellwall/internal/rollout/run"
 )
 
-// Run runs the whole suite on a kind of home. open gives an empty one; it is called once for each test.
+// Run runs the whole suite on a kind of home, and what Short does under the race detector. open gives an empty one; it is
+// called once for each test.
 func Run(t *testing.T, open func(t *testing.T) directory.Home) {
 	t.Helper()
+	if directorytest.UnderRace {
+		Short(t, open)
+		return
+	}
 	each(t, open, append(short, []test{
 		{"RepeatableAndWhole", repeatableAndWhole},
 		{"Damaged", damaged},
