@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Runs Go's tests. Three runs at a time, one package after another in each, fill two cores:
+# Runs Go's tests. Four runs at a time, one package after another in each, fill two cores:
 #
 #   race      all that has goroutines of its own, with the race detector
 #   plain     what has none, or whose goroutines the first run covers, without: the command line, placement
 #             and blast radius, the fleet and its audit, what decides a rollout; a thousand kills of a writing process; a
-#             million tenants in the cache, every schedule of holding; the directory's contract on the emulator; and the
-#             CDK's, since compiling awscdk under the race detector costs minutes and jsii is used from one goroutine
-#   waiting   what waits for processes and for the emulator more than for processors: local cells, functions, and, without
-#             the race detector, what deploys
+#             million tenants in the cache, every schedule of holding; and the CDK's, since compiling awscdk under the
+#             race detector costs minutes and jsii is used from one goroutine
+#   waiting   what waits for processes more than for processors: local cells, functions
+#   deploys   what waits for the emulator: rollouts, the deployment, what keeps state in DynamoDB; without
 #
 # RACE is -race, or empty where there is no C compiler. Arguments go to all.
 set -u
 cd "$(dirname "$0")/.."
-plain="test/dynamo internal/adapter/boltdir internal/cli internal/placement internal/blast internal/fleet internal/audit internal/rollout"
+plain="internal/adapter/boltdir internal/cli internal/placement internal/blast internal/fleet internal/audit internal/rollout"
 concurrent="internal/rollout/run internal/rollout/journal internal/rollout/probe internal/rollout/release" # within those
 waiting="internal/localcell test/local test/rie test/footnote test/awsemu test/stacks"
-elsewhere="cdk test/deploy test/rollout"
+elsewhere="cdk test/deploy test/rollout test/dynamo"
 
 module=$(go list -m) || exit 1
 # within PACKAGE LIST says whether the list has the package or a folder that it lies in.
@@ -44,8 +44,8 @@ for p in $plain; do
   done
 done
 
-# Debug information takes linking as long again, for each of a hundred packages.
-run() { go test -ldflags=-w -timeout 20m "$@"; }
+# Debug information takes linking as long again, for each of a hundred packages; and go vet has run before.
+run() { go test -ldflags=-w -vet=off -timeout 20m "$@"; }
 
 said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
@@ -57,14 +57,14 @@ trap 'rm -rf "$said"' EXIT
     run "$@" ./cdk/...
 ) >"$said/plain" 2>&1 &
 plain_pid=$!
-(
-  run -p 1 ${RACE:+"$RACE"} "$@" "${wait[@]}" &&
-    run -p 1 "$@" ./test/deploy/... ./test/rollout/...
-) >"$said/waiting" 2>&1 &
+run -p 1 ${RACE:+"$RACE"} "$@" "${wait[@]}" >"$said/waiting" 2>&1 &
 waiting_pid=$!
+run -p 1 "$@" ./test/rollout/... ./test/deploy/... ./test/dynamo/... >"$said/deploys" 2>&1 &
+deploys_pid=$!
 run -p 1 ${RACE:+"$RACE"} "$@" "${race[@]}"
 code=$?
-wait "$plain_pid" || code=1
-wait "$waiting_pid" || code=1
-cat "$said/plain" "$said/waiting"
+for pid in "$plain_pid" "$waiting_pid" "$deploys_pid"; do
+  wait "$pid" || code=1
+done
+cat "$said/plain" "$said/waiting" "$said/deploys"
 exit "$code"
