@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# Runs Go's tests. Four runs at a time, one package after another in each, fill two cores:
+# Runs Go's tests. Three runs at a time, one package after another in each, fill two cores:
 #
 #   race      all that has goroutines of its own, with the race detector
 #   plain     what has none, or whose goroutines the first run covers, without: the command line, placement
 #             and blast radius, the fleet and its audit, what decides a rollout; a thousand kills of a writing process; a
 #             million tenants in the cache, every schedule of holding; and the CDK's, since compiling awscdk under the
-#             race detector costs minutes and jsii is used from one goroutine
-#   waiting   what waits for processes more than for processors: local cells, functions
-#   deploys   what waits for the emulator: rollouts, the deployment, what keeps state in DynamoDB; without
+#             race detector costs minutes and jsii is used from one goroutine; and what keeps state in DynamoDB, on the
+#             emulator
+#   waiting   what waits for others more than for processors: local cells, and, without the race detector, rollouts and the
+#             deployment
 #
 # RACE is -race, or empty where there is no C compiler. Arguments go to all.
 set -u
 cd "$(dirname "$0")/.."
 plain="internal/adapter/boltdir internal/cli internal/placement internal/blast internal/fleet internal/audit internal/rollout"
 concurrent="internal/rollout/run internal/rollout/journal internal/rollout/probe internal/rollout/release" # within those
-waiting="internal/localcell test/local test/rie test/footnote test/awsemu test/stacks"
+waiting="internal/localcell test/local test/footnote"
 elsewhere="cdk test/deploy test/rollout test/dynamo"
 
 module=$(go list -m) || exit 1
@@ -54,17 +55,18 @@ trap 'rm -rf "$said"' EXIT
     run "$@" -run '^(TestAMillionTenants|TestHoldSchedules)$' ./internal/dircache ./internal/directory &&
     # Every death of the driver, of which the race detector sees one in 23; and all that repeats what changes at its every step.
     run -p 1 "$@" ./internal/rollout/run ./internal/rollout/journal ./internal/adapter/dynamodir ./internal/adapter/httpdir &&
-    run "$@" ./cdk/...
+    run "$@" ./cdk/... &&
+    run -p 1 "$@" ./test/dynamo/...
 ) >"$said/plain" 2>&1 &
 plain_pid=$!
-run -p 1 ${RACE:+"$RACE"} "$@" "${wait[@]}" >"$said/waiting" 2>&1 &
+(
+  run -p 1 ${RACE:+"$RACE"} "$@" "${wait[@]}" &&
+    run -p 1 "$@" ./test/rollout/... ./test/deploy/...
+) >"$said/waiting" 2>&1 &
 waiting_pid=$!
-run -p 1 "$@" ./test/rollout/... ./test/deploy/... ./test/dynamo/... >"$said/deploys" 2>&1 &
-deploys_pid=$!
 run -p 1 ${RACE:+"$RACE"} "$@" "${race[@]}"
 code=$?
-for pid in "$plain_pid" "$waiting_pid" "$deploys_pid"; do
-  wait "$pid" || code=1
-done
-cat "$said/plain" "$said/waiting" "$said/deploys"
+wait "$plain_pid" || code=1
+wait "$waiting_pid" || code=1
+cat "$said/plain" "$said/waiting"
 exit "$code"

@@ -98,7 +98,9 @@ class _Environment:
             return _failure("Runtime.ExitError", f"RequestId: none Error: Runtime exited: {error}"), True, False
         if answer.startswith(b"Task timed out after"):
             return _failure("Sandbox.Timedout", answer.decode(errors="replace")), True, False
-        return answer, _is_error(answer), True
+        # The runtime of one that exited is started again by the emulator, and not always in time; Lambda gives the next
+        # request to another environment.
+        return answer, _is_error(answer), not _exited(answer)
 
     def stop(self) -> None:
         self._process.kill()
@@ -256,11 +258,19 @@ def _wrong_machine(function: LambdaFunction) -> str | None:
 
 def _is_error(answer: bytes) -> bool:
     """The RIE answers errors with status 200, as a document of its own form."""
+    return _error_type(answer) is not None
+
+
+def _exited(answer: bytes) -> bool:
+    return str(_error_type(answer)).startswith("Runtime.")
+
+
+def _error_type(answer: bytes) -> Any:
     try:
         document = json.loads(answer)
     except ValueError:
-        return False
-    return isinstance(document, dict) and {"errorMessage", "errorType"} <= document.keys()
+        return None
+    return document["errorType"] if isinstance(document, dict) and {"errorMessage", "errorType"} <= document.keys() else None
 
 
 def _failure(kind: str, message: str) -> bytes:
