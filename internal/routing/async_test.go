@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 
 	"cellwall.dev/cellwall/internal/directory"
@@ -29,9 +30,12 @@ func TestRespondAsync(t *testing.T) {
 		"a queue's route already": {"POST", "/jobs/1", []string{"respond-async"}, true, ViaQueue},
 	} {
 		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
 			var via string
 			by := func(way string, status int) Transport {
 				return sender(func(context.Context, Call, *Request) (*Response, error) {
+					mu.Lock()
+					defer mu.Unlock()
 					via = way
 					return &Response{Status: status, Header: http.Header{}}, nil
 				})

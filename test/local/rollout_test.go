@@ -261,6 +261,7 @@ type underLoad struct {
 
 	mu      sync.Mutex
 	reports map[string][]*traffic.LoadReport
+	refused map[string]error // the last load of a cell that could not begin
 	ledgers map[string]*ledger
 }
 
@@ -269,7 +270,7 @@ type underLoad struct {
 func (r *rollouts) load() *underLoad {
 	t := r.t
 	t.Helper()
-	u := &underLoad{rollouts: r, over: make(chan struct{}), reports: map[string][]*traffic.LoadReport{}, ledgers: map[string]*ledger{}}
+	u := &underLoad{rollouts: r, over: make(chan struct{}), reports: map[string][]*traffic.LoadReport{}, refused: map[string]error{}, ledgers: map[string]*ledger{}}
 	running := r.running()
 	for cell, tenants := range r.ofCell {
 		loads := make([]float64, len(tenants))
@@ -285,12 +286,12 @@ func (r *rollouts) load() *underLoad {
 			for !u.isOver() {
 				l.Seed = rand.Uint64()
 				report, err := traffic.RunLoad(t.Context(), l)
-				if report == nil {
-					t.Errorf("load of %s: %v", cell, err)
-					return
-				}
 				u.mu.Lock()
-				u.reports[cell] = append(u.reports[cell], report)
+				if report == nil { // it could not begin
+					u.refused[cell] = err
+				} else {
+					u.reports[cell] = append(u.reports[cell], report)
+				}
 				u.mu.Unlock()
 			}
 		})
@@ -321,6 +322,11 @@ func (u *underLoad) end(felt []string) {
 	u.t.Helper()
 	close(u.over)
 	u.senders.Wait()
+	for cell, err := range u.refused {
+		if !slices.Contains(felt, cell) {
+			u.t.Errorf("load of %s: %v", cell, err)
+		}
+	}
 	for cell, reports := range u.reports {
 		var requests, failed, unclear, acknowledged, jobs int
 		for _, r := range reports {
